@@ -1,0 +1,124 @@
+"""Ports of the bridge: what one run of one goal needs from the world. Adapters live in ``ros/`` and ``testing/``."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class GoalResponse:
+    """Answer to a sent goal."""
+
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GoalResult:
+    """Answer to ``get_result``: ``status`` as on the wire (0 = the server does not know the goal)."""
+
+    status: int
+    result: Any
+    """The result message itself, read by attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReply:
+    """Answer to ``cancel_goal``.
+
+    ``code``: ``action_msgs/srv/CancelGoal``: 0 none, 1 rejected, 2 unknown goal, 3 already terminated.
+    ``canceling``: our goal is in ``goals_canceling`` (an rclpy server that refuses answers code 0 and an empty list).
+    """
+
+    code: int
+    canceling: bool
+
+
+class GoalWatch(abc.ABC):
+    """A subscription to one goal's feedback and status. Closing it twice is harmless."""
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+
+class ActionPort(abc.ABC):
+    """One action server, addressed by goal UUID.
+
+    All methods are called on the asyncio loop; callbacks of :meth:`watch` arrive on that loop too, in order.
+    Awaiting methods may be cancelled; a cancelled ``send_goal`` may still reach the server.
+    """
+
+    name: str
+    type_name: str
+
+    @abc.abstractmethod
+    def server_ready(self) -> bool:
+        """Whether the action's services are matched right now. Cheap."""
+
+    @abc.abstractmethod
+    def server_count(self) -> int:
+        """How many servers offer this action name (more than one is a fault of the graph: two robots, one name)."""
+
+    @abc.abstractmethod
+    async def wait_for_server(self, timeout_s: float) -> bool:
+        """Wait until :meth:`server_ready`; ``False`` after ``timeout_s``."""
+
+    @abc.abstractmethod
+    def check_goal(self, fields: Mapping[str, Any]) -> None:
+        """Build the goal message and throw it away.
+
+        Raises:
+            GoalFieldError: a field that does not exist or does not hold that value; names the field's path.
+        """
+
+    @abc.abstractmethod
+    async def send_goal(self, goal_id: UUID, fields: Mapping[str, Any]) -> GoalResponse:
+        """Send one goal under our own UUID and wait for acceptance. Never call it twice for one UUID."""
+
+    @abc.abstractmethod
+    async def get_result(self, goal_id: UUID) -> GoalResult:
+        """Wait for the terminal result. Never completes when the server dies: guard it with a watchdog."""
+
+    @abc.abstractmethod
+    async def cancel_goal(self, goal_id: UUID) -> CancelReply:
+        """Ask the server to cancel that goal. The request is on the wire before this first suspends."""
+
+    @abc.abstractmethod
+    def watch(
+        self,
+        goal_id: UUID,
+        *,
+        on_feedback: Callable[[Any], None],
+        on_status: Callable[[int], None] | None = None,
+        on_other_goal_executing: Callable[[], None] | None = None,
+    ) -> GoalWatch:
+        """Deliver that goal's feedback messages and status changes until closed.
+
+        ``on_other_goal_executing``: some *other* goal of this server became EXECUTING (tells preemption apart).
+        """
+
+
+class ActionPorts(abc.ABC):
+    """Finds the port of an action; ports are created once per action and kept for the life of the node."""
+
+    @abc.abstractmethod
+    def port(self, action_name: str, action_type: str) -> ActionPort:
+        """Raises LookupError when the type cannot be imported, naming the missing package."""
+
+    @abc.abstractmethod
+    def action_names(self) -> list[str]:
+        """All action names in the graph now, for "did you mean"."""
+
+
+class Clock(abc.ABC):
+    """Monotonic time and sleeping, so that tests need not wait."""
+
+    @abc.abstractmethod
+    def now(self) -> float:
+        """Monotonic seconds."""
+
+    @abc.abstractmethod
+    async def sleep(self, seconds: float) -> None: ...

@@ -1,0 +1,131 @@
+"""What a skill is: typed arguments in, one goal out, feedback and result read back. Pure: no rclpy, no mcp.
+
+A skill never touches ROS. It builds the goal as a nested dictionary whose keys are the goal message's field
+names, and it reads feedback and result messages by attribute (``getattr`` with a default), so that the same
+skill serves every ROS distribution whose messages differ by a field.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from robot_mcp_kit.models import TaskFailure
+
+
+class GoalStatus(IntEnum):
+    """``action_msgs/msg/GoalStatus`` values. Any other number on the wire is ``ROS_BAD_STATUS``."""
+
+    UNKNOWN = 0
+    ACCEPTED = 1
+    EXECUTING = 2
+    CANCELING = 3
+    SUCCEEDED = 4
+    CANCELED = 5
+    ABORTED = 6
+
+
+class SkillArguments(BaseModel):
+    """Base of every skill's arguments: unknown names are refused, not dropped, and so are NaN and infinity."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pose2D:
+    """A planar pose: metres and radians (REP 103) in ``frame``."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    frame: str = "map"
+
+
+@dataclass(slots=True)
+class Sample:
+    """One reading of feedback.
+
+    ``payload`` is what a progress event carries (JSON-able, unknown values are ``None``). The other fields are
+    what triggers look at. ``time_s`` is the robot's own time of this sample (the action's clock, seconds, any
+    origin); it may run faster or slower than the wall clock in simulation.
+    """
+
+    payload: dict[str, Any]
+    time_s: float
+    eta_s: float | None = None
+    distance_m: float | None = None
+    percent: float | None = None
+    pose: Pose2D | None = None
+    milestone: bool = False
+    """Worth a progress event at once, whatever the period (a recovery began, a phase changed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the end of a goal means to the caller."""
+
+    state: Literal["succeeded", "failed", "cancelled"]
+    result: dict[str, Any] | None = None
+    failure: TaskFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoalSpec:
+    """A goal ready to be sent: the message's fields by name, and words for people."""
+
+    fields: dict[str, Any]
+    summary: str
+    """One short sentence: "drive to kitchen (10.00, 6.50) in map"."""
+    est_duration_s: float | None = None
+    context: dict[str, Any] = field(default_factory=dict)
+    """What the reader and the outcome need to know about the goal (target pose, tolerance, ...)."""
+
+
+class FeedbackReader(abc.ABC):
+    """Reads the feedback of one goal, in order. Holds the estimator's state, so one instance a goal."""
+
+    @abc.abstractmethod
+    def read(self, feedback: Any, now_s: float) -> Sample | None:
+        """Turn one feedback message into a sample, or ``None`` when it says nothing.
+
+        ``now_s`` is the bridge's monotonic time. Never raises on odd contents.
+        """
+
+
+class Skill(abc.ABC):
+    """One thing the robot can do through one ROS 2 action."""
+
+    name: str
+    """Tool name, ``navigate_to``."""
+    title: str
+    description: str
+    """Read by the planner: what it does, units, frames, when not to use it, whether a retry is safe."""
+    action_name: str
+    """Action name as in ``ros2 action list``, relative names are resolved in the node's namespace."""
+    action_type: str
+    """``nav2_msgs/action/NavigateToPose``."""
+    arguments: type[SkillArguments]
+    trigger_types: frozenset[str] = frozenset({"progress_above"})
+
+    @abc.abstractmethod
+    def goal(self, arguments: SkillArguments) -> GoalSpec:
+        """Validate against the robot's configuration and build the goal.
+
+        Raises:
+            ArgumentError: names the field and the way out; nothing was sent.
+        """
+
+    @abc.abstractmethod
+    def reader(self, spec: GoalSpec) -> FeedbackReader:
+        """A fresh reader for one goal."""
+
+    @abc.abstractmethod
+    def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:
+        """Map status first, then the result's own fields (never the other way round) to an outcome.
+
+        Not called for goals we cancelled ourselves, nor for lost servers: those mean the same for every skill.
+        """
