@@ -84,7 +84,7 @@ class ActionPort(abc.ABC):
 
     @abc.abstractmethod
     async def cancel_goal(self, goal_id: UUID) -> CancelReply:
-        """Ask the server to cancel that goal. The request is on the wire before this first suspends."""
+        """Ask the server to cancel that goal. Handed to the ROS side before this first suspends."""
 
     @abc.abstractmethod
     def watch(

@@ -1,0 +1,4 @@
+"""The node: one bridge between its ROS side and its MCP side, built from parameters and one YAML file.
+
+The composition root. Every other room knows only its neighbours; this one puts them together.
+"""

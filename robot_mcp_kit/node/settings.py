@@ -1,0 +1,92 @@
+"""What can be set from outside: ROS parameters, and secrets from the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from robot_mcp_kit.bridge.bridge import BridgeSettings
+from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.ros.parameters import ParameterSpec
+from robot_mcp_kit.server.auth import TOKEN_VARIABLE
+
+_BRIDGE_DEFAULTS = BridgeSettings()
+
+PARAMETERS: tuple[ParameterSpec, ...] = (
+    ParameterSpec("skills_file", "", "YAML file that describes this robot: actions, frames, limits, places, zones"),
+    ParameterSpec("server_name", "robot", "Name of this server in events and task ids, as the chat app knows it"),
+    ParameterSpec("host", "127.0.0.1", f"Address to listen on; beyond this machine only with {TOKEN_VARIABLE} set"),
+    ParameterSpec("port", 8765, "TCP port of the MCP endpoint; 0 takes a free one", 0, 65535),
+    ParameterSpec("allowed_hosts", [""], "Further Host headers to answer to, such as robot.local:8765"),
+    ParameterSpec("stdio", False, "Speak MCP on stdin and stdout instead of HTTP, for a client that starts us"),
+    ParameterSpec("log_format", "pretty", "Log lines on stderr: pretty or json"),
+    ParameterSpec("log_level", "info", "debug, info, warning or error"),
+    ParameterSpec(
+        "progress_period_s", _BRIDGE_DEFAULTS.progress_period_s, "Least time between two progress events", 0.05, 60.0
+    ),
+    ParameterSpec(
+        "feedback_timeout_s",
+        _BRIDGE_DEFAULTS.feedback_timeout_s,
+        "Silence of a running action after which its task is reported as stalled",
+        0.5,
+        3600.0,
+    ),
+    ParameterSpec(
+        "server_lost_timeout_s",
+        _BRIDGE_DEFAULTS.server_lost_timeout_s,
+        "Absence of an action server after which its running goal counts as lost",
+        0.5,
+        600.0,
+    ),
+    ParameterSpec(
+        "acceptance_timeout_s",
+        _BRIDGE_DEFAULTS.acceptance_timeout_s,
+        "Time a server may take to accept a goal",
+        0.5,
+        600.0,
+    ),
+)
+
+
+class NodeSettings(BaseModel):
+    """The parameters, checked. Units are in the names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    skills_file: Path
+    server_name: str = Field(min_length=1)
+    host: str
+    port: int
+    allowed_hosts: tuple[str, ...] = ()
+    stdio: bool
+    log_format: Literal["pretty", "json"]
+    log_level: Literal["debug", "info", "warning", "error"]
+    token: SecretStr | None = None
+    bridge: BridgeSettings
+
+
+def settings_from(values: dict[str, Any]) -> NodeSettings:
+    """Settings from parameter values and the environment.
+
+    Raises:
+        ConfigError: names the parameter.
+    """
+    values = dict(values)
+    if not values["skills_file"]:
+        raise ConfigError(
+            "parameter skills_file: is empty. Name the YAML file of this robot "
+            "(--ros-args -p skills_file:=/path/to/skills.yaml, or robot-mcp-kit run --skills FILE); "
+            "config/skills.yaml of this package is the template."
+        )
+    bridge = {name: values.pop(name) for name in list(values) if name in BridgeSettings.model_fields}
+    values["allowed_hosts"] = tuple(host for host in values["allowed_hosts"] if host)
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    for name, choices in (("log_format", ("pretty", "json")), ("log_level", ("debug", "info", "warning", "error"))):
+        if values[name] not in choices:
+            raise ConfigError(f"parameter {name}: '{values[name]}' is none of {', '.join(choices)}")
+    return NodeSettings(
+        **values, token=SecretStr(token) if token else None, bridge=_BRIDGE_DEFAULTS.model_copy(update=bridge)
+    )

@@ -1,0 +1,235 @@
+"""The action port over rclpy: the action's own services and topics, addressed by our own goal UUID.
+
+Instead of rclpy's ActionClient this speaks ``<name>/_action/{send_goal,get_result,cancel_goal,feedback,status}``
+directly: one code path for a new goal and for one adopted after a restart, nothing kept per goal that could leak,
+and no feedback lost between acceptance and the first callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from action_msgs.msg import GoalInfo, GoalStatusArray
+from action_msgs.srv import CancelGoal
+from rclpy.qos import QoSProfile, qos_profile_action_status_default
+from unique_identifier_msgs.msg import UUID as UuidMsg
+
+from robot_mcp_kit.bridge.base import ActionPort, ActionPorts, CancelReply, GoalResponse, GoalResult, GoalWatch
+from robot_mcp_kit.ros.convert import build_message
+from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.ros.thread import RosThread
+from robot_mcp_kit.skills.base import GoalStatus
+
+logger = logging.getLogger(__name__)
+
+_FEEDBACK_DEPTH = 100  # 20 goals of one server at 100 Hz may burst while Python is busy
+_HELD_FEEDBACK = 1000  # per goal, should the loop stall; the oldest go first
+_READY_POLL_S = 0.02
+
+
+def _goal_id(goal_id: UUID) -> Any:
+    return UuidMsg(uuid=list(goal_id.bytes))
+
+
+class _Watch(GoalWatch):
+    """Feedback and status of one goal, batched from the rclpy thread to the loop in order."""
+
+    def __init__(
+        self,
+        port: RosActionPort,
+        key: bytes,
+        on_feedback: Callable[[Any], None],
+        on_status: Callable[[int], None] | None,
+        on_other: Callable[[], None] | None,
+    ) -> None:
+        self._port = port
+        self.key = key
+        self._on_feedback = on_feedback
+        self._on_status = on_status
+        self._on_other = on_other
+        self._held: deque[Any] = deque(maxlen=_HELD_FEEDBACK)
+        self._drain_is_due = False
+        self._closed = False
+
+    def feedback_from_ros(self, feedback: Any) -> None:
+        """rclpy thread: hold the message and wake the loop once per batch."""
+        self._held.append(feedback)
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._port.ros.hand_over(self._drain)
+
+    def _drain(self) -> None:
+        self._drain_is_due = False
+        while self._held and not self._closed:
+            feedback = self._held.popleft()
+            try:
+                self._on_feedback(feedback)
+            except Exception:
+                logger.exception("reading feedback of %s failed", self._port.name)
+
+    def status(self, status: int) -> None:
+        if self._on_status is not None and not self._closed:
+            self._on_status(status)
+
+    def other_goal_executing(self) -> None:
+        if self._on_other is not None and not self._closed:
+            self._on_other()
+
+    def close(self) -> None:
+        self._closed = True
+        self._held.clear()
+        self._port.forget(self)
+
+
+class RosActionPort(ActionPort):
+    """One action server through its own services and topics. Build it on the rclpy thread."""
+
+    def __init__(self, node: Any, ros: RosThread, name: str, type_name: str) -> None:
+        self.name = name
+        self.type_name = type_name
+        self.ros = ros
+        self._node = node
+        self._action = load_interface(type_name)
+        impl = self._action.Impl
+        self._send = node.create_client(impl.SendGoalService, f"{name}/_action/send_goal")
+        self._result = node.create_client(impl.GetResultService, f"{name}/_action/get_result")
+        self._cancel = node.create_client(CancelGoal, f"{name}/_action/cancel_goal")
+        self._clients = (self._send, self._result, self._cancel)
+        self._watches: dict[bytes, tuple[_Watch, ...]] = {}
+        self._statuses: dict[bytes, int] = {}
+        node.create_subscription(
+            impl.FeedbackMessage,
+            f"{name}/_action/feedback",
+            ros.guarded(self._feedback_from_ros),
+            QoSProfile(depth=_FEEDBACK_DEPTH),
+        )
+        node.create_subscription(
+            GoalStatusArray,
+            f"{name}/_action/status",
+            ros.guarded(self._status_from_ros),
+            qos_profile_action_status_default,
+        )
+
+    def server_ready(self) -> bool:
+        return all(client.service_is_ready() for client in self._clients)
+
+    def server_count(self) -> int:
+        # Every action server publishes its own status topic.
+        return int(self._node.count_publishers(f"{self.name}/_action/status"))
+
+    async def wait_for_server(self, timeout_s: float) -> bool:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_s
+        while not self.server_ready():
+            left = end - loop.time()
+            if left <= 0:
+                return False
+            await asyncio.sleep(min(_READY_POLL_S, left))
+        return True
+
+    def check_goal(self, fields: Mapping[str, Any]) -> None:
+        build_message(self._action.Goal, fields)
+
+    async def send_goal(self, goal_id: UUID, fields: Mapping[str, Any]) -> GoalResponse:
+        goal = build_message(self._action.Goal, fields)
+        request = self._action.Impl.SendGoalService.Request(goal_id=_goal_id(goal_id), goal=goal)
+        response = await self.ros.request(self._send, request)
+        return GoalResponse(accepted=bool(response.accepted))
+
+    async def get_result(self, goal_id: UUID) -> GoalResult:
+        request = self._action.Impl.GetResultService.Request(goal_id=_goal_id(goal_id))
+        response = await self.ros.request(self._result, request)
+        return GoalResult(status=int(response.status), result=response.result)
+
+    async def cancel_goal(self, goal_id: UUID) -> CancelReply:
+        request = CancelGoal.Request(goal_info=GoalInfo(goal_id=_goal_id(goal_id)))
+        response = await self.ros.request(self._cancel, request)
+        return CancelReply(
+            code=int(response.return_code),
+            canceling=any(bytes(info.goal_id.uuid) == goal_id.bytes for info in response.goals_canceling),
+        )
+
+    def watch(
+        self,
+        goal_id: UUID,
+        *,
+        on_feedback: Callable[[Any], None],
+        on_status: Callable[[int], None] | None = None,
+        on_other_goal_executing: Callable[[], None] | None = None,
+    ) -> GoalWatch:
+        watch = _Watch(self, goal_id.bytes, on_feedback, on_status, on_other_goal_executing)
+        # Whole values are replaced, never changed in place: the rclpy thread reads them without a lock.
+        self._watches[watch.key] = (*self._watches.get(watch.key, ()), watch)
+        known = self._statuses.get(watch.key)
+        if known is not None:
+            asyncio.get_running_loop().call_soon(watch.status, known)
+        return watch
+
+    def forget(self, watch: _Watch) -> None:
+        """Stop delivering to ``watch``; called on the loop."""
+        left = tuple(w for w in self._watches.get(watch.key, ()) if w is not watch)
+        if left:
+            self._watches[watch.key] = left
+        else:
+            self._watches.pop(watch.key, None)
+
+    def _feedback_from_ros(self, message: Any) -> None:
+        for watch in self._watches.get(bytes(message.goal_id.uuid), ()):
+            watch.feedback_from_ros(message.feedback)
+
+    def _status_from_ros(self, message: Any) -> None:
+        statuses = {bytes(s.goal_info.goal_id.uuid): int(s.status) for s in message.status_list}
+        self.ros.hand_over(lambda: self._apply_statuses(statuses))
+
+    def _apply_statuses(self, statuses: dict[bytes, int]) -> None:
+        before, self._statuses = self._statuses, statuses
+        for key, status in statuses.items():
+            if before.get(key) == status:
+                continue
+            for watch in self._watches.get(key, ()):
+                watch.status(status)
+            if status == GoalStatus.EXECUTING:
+                for other in [w for k, ws in self._watches.items() if k != key for w in ws]:
+                    other.other_goal_executing()
+
+
+class RosActionPorts(ActionPorts):
+    """Ports by action name, each created once and kept for the life of the node."""
+
+    def __init__(self, node: Any, ros: RosThread) -> None:
+        self._node = node
+        self._ros = ros
+        self._ports: dict[str, RosActionPort] = {}
+
+    async def create(self, action_name: str, action_type: str) -> RosActionPort:
+        """Create the port of an action ahead of its first use (discovery takes a moment).
+
+        Raises:
+            LookupError: the type cannot be imported, or the name is already used with another type.
+        """
+        load_interface(action_type)
+        name = str(self._node.resolve_service_name(action_name))
+        known = self._ports.get(name)
+        if known is None:
+            known = await self._ros.call(lambda: RosActionPort(self._node, self._ros, name, action_type))
+            self._ports[name] = known
+        if known.type_name != action_type:
+            raise LookupError(f"the action '{name}' is configured as {known.type_name} and as {action_type}")
+        return known
+
+    def port(self, action_name: str, action_type: str) -> ActionPort:
+        name = str(self._node.resolve_service_name(action_name))
+        try:
+            return self._ports[name]
+        except KeyError:
+            raise LookupError(f"no port was created for the action '{name}' ({action_type})") from None
+
+    def action_names(self) -> list[str]:
+        suffix = "/_action/status"
+        topics = self._node.get_topic_names_and_types()
+        return sorted(name.removesuffix(suffix) for name, _ in topics if name.endswith(suffix))

@@ -1,0 +1,132 @@
+"""Fields by name to messages and back, with the path of the field in every error.
+
+rclpy's generated setters do not check types unless asked to by the environment, so a wrong value would surface
+as a C conversion error in the middle of a send. Everything is checked here, before anything leaves.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rosidl_parser.definition as idl
+
+from robot_mcp_kit.errors import GoalFieldError
+from robot_mcp_kit.jsonsafe import to_jsonable
+from robot_mcp_kit.ros.interface_types import load_interface
+
+_INTEGER_RANGES: dict[str, tuple[int, int]] = {
+    "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
+    "octet": (0, 2**8 - 1),
+    "char": (0, 2**8 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "wchar": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint64": (0, 2**64 - 1),
+}
+_FLOATS = ("float", "double", "long double")
+_FLOAT32_MAX = 3.4028234663852886e38
+
+
+def build_message(cls: Any, fields: Mapping[str, Any], path: str = "") -> Any:
+    """Build a message of class ``cls`` from nested fields; what is not named keeps the message's default.
+
+    Numbers must be finite; integers and booleans are not converted into each other.
+
+    Raises:
+        GoalFieldError: unknown field, wrong kind of value, out of the type's range, wrong length. ``path`` is
+            dotted, with indices: ``poses[2].pose.orientation.w``.
+    """
+    if not isinstance(fields, Mapping):
+        raise GoalFieldError(path or cls.__name__, f"must be an object with fields, not {_kind(fields)}")
+    message = cls()
+    types = dict(zip(cls.get_fields_and_field_types(), cls.SLOT_TYPES, strict=True))
+    for name, value in fields.items():
+        where = f"{path}.{name}" if path else str(name)
+        if name not in types:
+            near = difflib.get_close_matches(str(name), types, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f"; it has: {', '.join(types)}"
+            raise GoalFieldError(where, f"{cls.__name__} has no such field{hint}")
+        setattr(message, name, _value(types[name], value, where))
+    return message
+
+
+def _value(slot: Any, value: Any, path: str) -> Any:
+    if isinstance(slot, idl.BasicType):
+        return _number(slot.typename, value, path)
+    if isinstance(slot, idl.AbstractGenericString):
+        if not isinstance(value, str):
+            raise GoalFieldError(path, f"must be text, not {_kind(value)}")
+        if slot.has_maximum_size() and len(value) > slot.maximum_size:
+            raise GoalFieldError(path, f"is {len(value)} characters long, at most {slot.maximum_size} fit")
+        return value
+    if isinstance(slot, idl.NamespacedType):
+        return build_message(load_interface("/".join((*slot.namespaces, slot.name))), value, path)
+    if isinstance(slot, (idl.Array, idl.AbstractSequence)):
+        return _sequence(slot, value, path)
+    raise GoalFieldError(path, f"fields of type {slot} cannot be set")
+
+
+def _sequence(slot: Any, value: Any, path: str) -> list[Any]:
+    if isinstance(value, (bytes, bytearray)):
+        value = list(value)
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Sequence):
+        raise GoalFieldError(path, f"must be a list, not {_kind(value)}")
+    if isinstance(slot, idl.Array) and len(value) != slot.size:
+        raise GoalFieldError(path, f"must have exactly {slot.size} entries, not {len(value)}")
+    if isinstance(slot, idl.AbstractSequence) and slot.has_maximum_size() and len(value) > slot.maximum_size:
+        raise GoalFieldError(path, f"has {len(value)} entries, at most {slot.maximum_size} fit")
+    return [_value(slot.value_type, item, f"{path}[{i}]") for i, item in enumerate(value)]
+
+
+def _number(typename: str, value: Any, path: str) -> Any:
+    if typename == "boolean":
+        if not isinstance(value, bool):
+            raise GoalFieldError(path, f"must be true or false, not {_kind(value)}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise GoalFieldError(path, f"must be a number, not {_kind(value)}")
+    if typename in _FLOATS:
+        number = float(value)
+        if not math.isfinite(number):
+            raise GoalFieldError(path, "must be a finite number")
+        if typename == "float" and abs(number) > _FLOAT32_MAX:
+            raise GoalFieldError(path, f"{number} does not fit a 32-bit float")
+        return number
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise GoalFieldError(path, f"must be a whole number, not {value}")
+        value = int(value)
+    low, high = _INTEGER_RANGES[typename]
+    if not low <= value <= high:
+        raise GoalFieldError(path, f"{value} is outside {low}..{high}")
+    if typename == "octet":  # rclpy holds a `byte` as a bytes object of length one
+        return bytes([value])
+    return value
+
+
+def _kind(value: Any) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    return "nothing (null)" if value is None else names.get(type(value), type(value).__name__)
+
+
+def message_to_dict(message: Any) -> dict[str, Any]:
+    """A message as strict JSON data: field names as keys, arrays capped, NaN as null (``jsonsafe``)."""
+    data = to_jsonable(_plain(message))
+    if not isinstance(data, dict):
+        raise TypeError(f"{type(message).__name__} is not a message")
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "get_fields_and_field_types"):
+        return {name: _plain(getattr(value, name)) for name in value.get_fields_and_field_types()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,33 @@
+"""Interface classes by their ROS name, with errors that name the missing package."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+_KINDS = ("action", "msg", "srv")
+
+
+@functools.cache
+def load_interface(type_name: str) -> Any:
+    """The class for ``nav2_msgs/action/NavigateToPose``.
+
+    Raises:
+        LookupError: malformed name, package not installed, or no such interface in it; says which.
+    """
+    parts = type_name.split("/")
+    if len(parts) != 3 or parts[1] not in _KINDS or not all(parts):
+        raise LookupError(f"'{type_name}' is not an interface name; write it as 'nav2_msgs/action/NavigateToPose'")
+    package, kind, name = parts
+    try:
+        module = importlib.import_module(f"{package}.{kind}")
+    except ModuleNotFoundError as error:
+        raise LookupError(
+            f"the interface package '{package}' of '{type_name}' is not installed "
+            f"(on a robot: apt install ros-$ROS_DISTRO-{package.replace('_', '-')}, then source again)"
+        ) from error
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        raise LookupError(f"the package '{package}' has no {kind} '{name}'") from error

@@ -1,0 +1,77 @@
+"""The MCP server and its ASGI application, over one bridge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from mcp.server import MCPServer
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl, SecretStr
+from starlette.applications import Starlette
+
+from robot_mcp_kit.bridge.bridge import Bridge
+from robot_mcp_kit.fastmcp_ext import register_task_tools
+from robot_mcp_kit.server.auth import SCOPE, BearerToken
+from robot_mcp_kit.server.tools import skill_tool, stop_tool
+from robot_mcp_kit.tasks import TaskManager
+
+MCP_PATH = "/mcp"
+
+INSTRUCTIONS = (
+    "This server drives one robot. Starting a skill answers at once with a task (task_id, state running); the "
+    "robot moves on while you do other things. Follow a task with get_task, end it with cancel_task, see all with "
+    "list_tasks. stop ends every motion at once. Lengths are metres, angles radians, times seconds; poses are in "
+    "the frame that the argument names."
+)
+
+
+def build_mcp_server(
+    bridge: Bridge, manager: TaskManager, *, name: str, token: SecretStr | None = None, url: str = ""
+) -> MCPServer:
+    """The MCP server: one tool a skill, ``stop``, and the contract's ``get_task``, ``cancel_task``, ``list_tasks``.
+
+    Args:
+        bridge: starts and stops goals.
+        manager: the tasks that the contract's tools report on.
+        name: the server's name.
+        token: demanded as a bearer token on every request when given.
+        url: this endpoint's own URL, for the protected-resource metadata; needed with a token.
+    """
+    auth = None
+    if token is not None:
+        auth = AuthSettings(
+            issuer_url=AnyHttpUrl(url),
+            resource_server_url=AnyHttpUrl(url),
+            required_scopes=[SCOPE],
+            validate_token_resource=False,
+        )
+    server = MCPServer(
+        name,
+        version=version("robot-mcp-kit"),
+        instructions=INSTRUCTIONS,
+        tools=[*(skill_tool(skill, bridge) for skill in bridge.skills.values()), stop_tool(bridge)],
+        token_verifier=None if token is None else BearerToken(token),
+        auth=auth,
+        log_level="WARNING",
+    )
+    register_task_tools(server, manager)
+    return server
+
+
+def build_app(server: MCPServer, *, host: str, port: int, allowed_hosts: Sequence[str] = ()) -> Starlette:
+    """The ASGI application with the MCP endpoint at ``/mcp``.
+
+    Host and Origin headers are checked against the address listened on and ``allowed_hosts`` (names under which
+    others reach this machine, ``robot.local:8765``): a web page in somebody's browser must not drive the robot.
+    """
+    names = {f"{host}:{port}", f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", *allowed_hosts}
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=sorted(names),
+        allowed_origins=sorted(f"http://{name}" for name in names),
+    )
+    logging.getLogger(__name__).info("MCP is answered for the hosts %s", ", ".join(sorted(names)))
+    return server.streamable_http_app(streamable_http_path=MCP_PATH, transport_security=security, host=host)

@@ -1,0 +1,71 @@
+"""Run the endpoint inside the node's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+
+from robot_mcp_kit.errors import ConfigError
+
+_SHUTDOWN_S = 2
+
+
+class _EmbeddedServer(uvicorn.Server):
+    """uvicorn without its own signal handlers: the node decides when to end."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one.
+
+    Raises:
+        ConfigError: the address cannot be used; says why.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ConfigError(
+            f"host, port: cannot listen on {host}:{port} ({error.strerror}); is another bridge running? "
+            "Choose another port, or 0 for any free one."
+        ) from error
+    return listener
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Starlette, listener: socket.socket) -> AsyncIterator[None]:
+    """Serve ``app`` on ``listener`` until the block ends; ready when the block begins.
+
+    Raises:
+        RuntimeError: the application did not start.
+    """
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=_SHUTDOWN_S
+    )
+    server = _EmbeddedServer(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    try:
+        while not server.started:
+            if task.done():
+                task.result()
+                raise RuntimeError("the HTTP server ended before it was ready; see the log above")
+            await asyncio.sleep(0.005)
+        yield
+    finally:
+        server.should_exit = True
+        await task

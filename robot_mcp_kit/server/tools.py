@@ -1,0 +1,178 @@
+"""Skills as MCP tools: the arguments go to the bridge as they came, the answer is the task.
+
+The bridge validates (with its own models, so that a misspelt argument is refused and not dropped, as the SDK
+would); this module only describes, forwards and phrases the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ConfigDict, ValidationError
+
+from robot_mcp_kit.bridge.bridge import Bridge
+from robot_mcp_kit.errors import ArgumentError
+from robot_mcp_kit.models import TaskInfo
+from robot_mcp_kit.skills.base import Skill
+
+logger = logging.getLogger(__name__)
+
+TRIGGER_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
+    "default": [],
+}
+IDEMPOTENCY_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}],
+    "default": None,
+    "description": (
+        "Any text of your choice. A repeated call with the same key and the same arguments answers with the same "
+        "task and moves nothing again; use one whenever you might retry."
+    ),
+}
+
+
+class RawArguments(ArgModelBase):
+    """Takes every argument unseen, so that the bridge's own models judge them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def model_dump_one_level(self) -> dict[str, Any]:
+        return {"arguments": dict(self.model_extra or {})}
+
+
+Handler = Callable[[dict[str, Any]], Awaitable[CallToolResult]]
+
+
+def make_tool(
+    name: str,
+    handler: Handler,
+    *,
+    title: str,
+    description: str,
+    schema: dict[str, Any],
+    output_model: Any = None,
+    annotations: ToolAnnotations,
+) -> Tool:
+    """A tool whose handler gets the raw arguments as one dictionary and answers a finished result."""
+    return Tool(
+        fn=handler,
+        name=name,
+        title=title,
+        description=description,
+        parameters=schema,
+        fn_metadata=FuncMetadata(arg_model=RawArguments, output_model=output_model),
+        is_async=True,
+        context_kwarg=None,
+        annotations=annotations,
+    )
+
+
+def input_schema(skill: Skill) -> dict[str, Any]:
+    """The JSON Schema of a skill's tool: its own arguments, ``triggers`` and ``idempotency_key``."""
+    schema = skill.arguments.model_json_schema()
+    properties = schema.setdefault("properties", {})
+    properties["triggers"] = TRIGGER_SCHEMA | {
+        "description": (
+            "Conditions to be told of by an event, each at most once, e.g. "
+            '{"type": "eta_below", "seconds": 10}. Known here: ' + ", ".join(sorted(skill.trigger_types)) + "."
+        )
+    }
+    properties["idempotency_key"] = IDEMPOTENCY_SCHEMA
+    schema["additionalProperties"] = False
+    return schema
+
+
+def skill_tool(skill: Skill, bridge: Bridge) -> Tool:
+    """The tool that starts a skill and answers at once with its task."""
+
+    async def call(arguments: dict[str, Any]) -> CallToolResult:
+        arguments = dict(arguments)
+        triggers = _from_text(arguments.pop("triggers", None))
+        key = arguments.pop("idempotency_key", None)
+        try:
+            info = await bridge.start(skill.name, arguments, triggers=triggers, idempotency_key=key)
+        except ArgumentError as error:
+            return refusal(error.field, error.message, error.allowed)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            return refusal(".".join(str(part) for part in first["loc"]) or skill.name, first["msg"], [])
+        return task_answer(info)
+
+    return make_tool(
+        skill.name,
+        call,
+        title=skill.title,
+        description=skill.description,
+        schema=input_schema(skill),
+        output_model=TaskInfo,
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+        ),
+    )
+
+
+def stop_tool(bridge: Bridge) -> Tool:
+    """The tool that stops everything this bridge runs. It needs nothing and waits for nothing a goal holds."""
+
+    async def call(arguments: dict[str, Any]) -> CallToolResult:
+        reason = arguments.get("reason")
+        report = await bridge.stop(reason if isinstance(reason, str) and reason else "stop was called")
+        data = report.model_dump(mode="json")
+        return CallToolResult(
+            content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False))], structured_content=data
+        )
+
+    return make_tool(
+        "stop",
+        call,
+        title="Stop all motion",
+        description=(
+            "Stop everything the robot is doing for this bridge, now: every running task is cancelled, whoever "
+            "started it. Needs no arguments and is always safe to call and to repeat. It answers which tasks were "
+            "stopped and whether each action server confirmed it. This is not a safety-rated emergency stop."
+        ),
+        schema={
+            "type": "object",
+            "properties": {"reason": {"type": "string", "description": "For the log.", "default": ""}},
+        },
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+        ),
+    )
+
+
+def task_answer(info: TaskInfo) -> CallToolResult:
+    """The contract's answer: the TaskInfo as JSON text, and the same as structured content."""
+    text = info.model_dump_json()
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
+
+
+def refusal(field: str, message: str, allowed: list[str]) -> CallToolResult:
+    """A refused call: nothing moved. Text for the planner, and the same as structured content."""
+    text = f"Refused, nothing moved. {field}: {message}"
+    if allowed and not all(name in message for name in allowed):
+        text += f" Allowed: {', '.join(allowed)}."
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content={
+            "error": {"error_code": "INVALID_ARGUMENT", "field": field, "message": message, "allowed": allowed}
+        },
+        is_error=True,
+    )
+
+
+def _from_text(value: Any) -> Any:
+    """Some clients send nested arguments as JSON text; read it back. Anything else is left to be judged."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value

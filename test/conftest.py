@@ -1,0 +1,38 @@
+"""What all tests share: a ROS domain of their own, before anything imports rclpy."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from robot_mcp_kit.sim.domain import reserved_domain
+
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+if not os.environ.get("AMENT_PREFIX_PATH") and (Path(sys.prefix) / "share/ament_index").is_dir():
+    os.environ["AMENT_PREFIX_PATH"] = sys.prefix
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if importlib.util.find_spec("rclpy") is None:
+        skip = pytest.mark.skip(reason="rclpy is not installed here; `make test` sets it up")
+        for item in items:
+            if item.get_closest_marker("ros"):
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def ros_domain_id() -> Iterator[int]:
+    """A ROS domain of this test run's own, in the environment of this process and its children."""
+    with reserved_domain() as domain:
+        before = os.environ.get("ROS_DOMAIN_ID")
+        os.environ["ROS_DOMAIN_ID"] = str(domain)
+        yield domain
+        if before is None:
+            del os.environ["ROS_DOMAIN_ID"]
+        else:
+            os.environ["ROS_DOMAIN_ID"] = before

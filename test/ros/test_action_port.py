@@ -1,0 +1,215 @@
+"""The action port over real rclpy: goals by our own UUID on the action's own services and topics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from robot_mcp_kit.errors import GoalFieldError
+from robot_mcp_kit.skills.base import GoalStatus
+
+pytestmark = pytest.mark.ros
+TYPE = "test_msgs/action/Fibonacci"
+BOUND_S = 30.0
+
+
+async def _ready_port(ros_side: Any, name: str) -> Any:
+    port = await ros_side.ports.create(name, TYPE)
+    assert await port.wait_for_server(BOUND_S)
+    return port
+
+
+@pytest.fixture
+async def port(ros_side: Any, scripted_server: Any) -> Any:
+    return await _ready_port(ros_side, "/test_action_port")
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(BOUND_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+class Seen:
+    def __init__(self, port: Any, goal_id: UUID) -> None:
+        self.feedback: list[int] = []
+        self.statuses: list[int] = []
+        self.others = 0
+        self.threads: set[int] = set()
+        self.watch = port.watch(
+            goal_id, on_feedback=self._feedback, on_status=self.statuses.append, on_other_goal_executing=self._other
+        )
+
+    def _feedback(self, message: Any) -> None:
+        self.threads.add(threading.get_ident())
+        self.feedback.append(message.sequence[0])
+
+    def _other(self) -> None:
+        self.others += 1
+
+
+async def test_a_goal_runs_under_the_uuid_we_chose(port: Any, scripted_server: Any) -> None:
+    """B3: our UUID on the server; feedback and status of that goal reach the loop's own thread in order."""
+    goal_id = uuid4()
+    seen = Seen(port, goal_id)
+    assert (await port.send_goal(goal_id, {"order": 3})).accepted
+    arrived = await scripted_server.wait("goal", goal=goal_id.hex)
+    assert arrived["order"] == 3
+    scripted_server.tell(do="feedback", goal=goal_id.hex, count=20)
+    await _until(lambda: len(seen.feedback) == 20)
+    scripted_server.tell(do="finish", goal=goal_id.hex, **{"as": "succeed", "sequence": [1, 2]})
+    result = await port.get_result(goal_id)
+    assert (result.status, list(result.result.sequence)) == (GoalStatus.SUCCEEDED, [1, 2])
+    assert seen.feedback == list(range(20))
+    assert seen.threads == {threading.get_ident()}
+    await _until(lambda: seen.statuses[-1:] == [GoalStatus.SUCCEEDED])
+
+
+async def test_feedback_of_another_goal_is_not_ours(port: Any, scripted_server: Any) -> None:
+    ours, other = uuid4(), uuid4()
+    seen = Seen(port, ours)
+    await port.send_goal(ours, {"order": 1})
+    await port.send_goal(other, {"order": 1})
+    for goal_id in (ours, other):
+        await scripted_server.wait("goal", goal=goal_id.hex)
+    scripted_server.tell(do="feedback", goal=other.hex, count=5)
+    scripted_server.tell(do="finish", goal=other.hex, **{"as": "succeed"})
+    await port.get_result(other)
+    scripted_server.tell(do="feedback", goal=ours.hex, count=1)
+    await _until(lambda: seen.feedback)
+    assert seen.feedback == [0]
+    assert seen.others >= 1, "another goal began to execute on the same server"
+    scripted_server.tell(do="finish", goal=ours.hex, **{"as": "succeed"})
+    await port.get_result(ours)
+
+
+async def test_a_closed_watch_hears_nothing_more(port: Any, scripted_server: Any) -> None:
+    goal_id = uuid4()
+    seen, still = Seen(port, goal_id), Seen(port, goal_id)
+    await port.send_goal(goal_id, {"order": 1})
+    seen.watch.close()
+    seen.watch.close()
+    scripted_server.tell(do="feedback", goal=goal_id.hex, count=3)
+    await _until(lambda: len(still.feedback) == 3)
+    assert seen.feedback == []
+    scripted_server.tell(do="finish", goal=goal_id.hex, **{"as": "abort"})
+    assert (await port.get_result(goal_id)).status == GoalStatus.ABORTED
+
+
+async def test_a_refused_goal_is_not_accepted(port: Any, scripted_server: Any, start_server: Any, ros_side: Any) -> None:
+    server = start_server("/refusing")
+    server.tell(do="accept", value=False)
+    refusing = await _ready_port(ros_side, "/refusing")
+    answers = [(await refusing.send_goal(uuid4(), {"order": 1})).accepted for _ in range(3)]
+    assert answers[-1] is False
+
+
+async def test_cancel_answers_tell_accepted_refused_unknown_and_terminated_apart(
+    port: Any, scripted_server: Any
+) -> None:
+    """B23: an rclpy server refuses with code 0 and an empty list, so the list decides."""
+    goal_id = uuid4()
+    await port.send_goal(goal_id, {"order": 1})
+    await scripted_server.wait("goal", goal=goal_id.hex)
+    scripted_server.tell(do="cancel_answer", value=False)
+    refused = await port.cancel_goal(goal_id)
+    while refused.canceling:  # the instruction may arrive after the first request
+        refused = await port.cancel_goal(goal_id)
+    assert refused.code in (0, 1)
+    scripted_server.tell(do="cancel_answer", value=True)
+    accepted = await port.cancel_goal(goal_id)
+    while not accepted.canceling:
+        accepted = await port.cancel_goal(goal_id)
+    assert accepted.code == 0
+    scripted_server.tell(do="finish", goal=goal_id.hex, **{"as": "canceled"})
+    assert (await port.get_result(goal_id)).status == GoalStatus.CANCELED
+    assert (await port.cancel_goal(goal_id)).code == 3
+    assert (await port.cancel_goal(uuid4())).code == 2
+
+
+async def test_an_unknown_goal_has_result_status_zero(port: Any) -> None:
+    assert (await port.get_result(uuid4())).status == GoalStatus.UNKNOWN
+
+
+async def test_two_servers_of_one_name_are_counted(ros_side: Any, start_server: Any) -> None:
+    """B5, E43."""
+    start_server("/twice")
+    start_server("/twice")
+    port = await _ready_port(ros_side, "/twice")
+    await _until(lambda: port.server_count() == 2)
+
+
+async def test_a_killed_server_is_no_longer_ready_after_a_graceful_end(ros_side: Any, start_server: Any) -> None:
+    server = start_server("/ending")
+    port = await _ready_port(ros_side, "/ending")
+    server.process.send_signal(2)
+    await _until(lambda: not port.server_ready())
+
+
+async def test_wrong_goal_fields_are_named_before_anything_is_sent(port: Any, scripted_server: Any) -> None:
+    """B7."""
+    with pytest.raises(GoalFieldError, match=r"ordr: .*did you mean 'order'"):
+        port.check_goal({"ordr": 1})
+    goals = [e for e in scripted_server.events if e["event"] == "goal"]
+    with pytest.raises(GoalFieldError, match=r"order: must be a number"):
+        await port.send_goal(uuid4(), {"order": "three"})
+    assert [e for e in scripted_server.events if e["event"] == "goal"] == goals
+
+
+async def test_answers_nobody_waits_for_are_forgotten(port: Any, scripted_server: Any) -> None:
+    """A server that dies never answers: what waited for it must not pile up in the client."""
+    goal_id = uuid4()
+    await port.send_goal(goal_id, {"order": 1})
+    waiting = asyncio.ensure_future(port.get_result(goal_id))
+    await _until(lambda: port._result._pending_requests)
+    waiting.cancel()
+    await _until(lambda: not port._result._pending_requests)
+    scripted_server.tell(do="finish", goal=goal_id.hex, **{"as": "succeed"})
+
+
+async def test_a_hundred_quick_goals_at_once_are_all_answered(port: Any) -> None:
+    """B30: none lost, none stuck; threads and file descriptors stay flat."""
+
+    async def one() -> int:
+        goal_id = uuid4()
+        assert (await port.send_goal(goal_id, {"order": 0})).accepted
+        return int((await port.get_result(goal_id)).status)
+
+    await one()
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    async with asyncio.timeout(60):
+        for _ in range(4):
+            assert set(await asyncio.gather(*(one() for _ in range(25)))) == {GoalStatus.SUCCEEDED}
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) <= files + 2
+
+
+async def test_a_failing_callback_does_not_end_the_executor(ros_side: Any, port: Any, scripted_server: Any) -> None:
+    """E47: a callback that raises is logged and counted; the next message arrives."""
+
+    def boom() -> None:
+        raise KeyError("odd message")
+
+    ros_side.thread.post(boom)
+    await _until(lambda: ros_side.thread.callback_faults == 1)
+    assert (await port.get_result(uuid4())).status == GoalStatus.UNKNOWN
+    assert ros_side.thread.alive
+
+
+async def test_a_dead_executor_is_told(ros_side: Any) -> None:
+    """The context is torn down under the thread: the owner hears of it once."""
+    ros_side.context.try_shutdown()
+    await _until(lambda: ros_side.deaths)
+    assert len(ros_side.deaths) == 1
+    assert not ros_side.thread.alive
+
+
+async def test_an_action_type_that_is_not_installed_names_the_package(ros_side: Any) -> None:
+    with pytest.raises(LookupError, match="'no_such_msgs' of 'no_such_msgs/action/Fly' is not installed"):
+        await ros_side.ports.create("/fly", "no_such_msgs/action/Fly")
