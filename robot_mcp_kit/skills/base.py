@@ -30,7 +30,9 @@ class GoalStatus(IntEnum):
 
 
 class SkillArguments(BaseModel):
-    """Base of every skill's arguments: unknown names are refused, not dropped, and so are NaN and infinity."""
+    """Base of every skill's arguments: unknown names are refused, not dropped, and so are NaN and
+    infinity.
+    """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
@@ -49,9 +51,9 @@ class Pose2D:
 class Sample:
     """One reading of feedback.
 
-    ``payload`` is what a progress event carries (JSON-able, unknown values are ``None``). The other fields are
-    what triggers look at. ``time_s`` is the robot's own time of this sample (the action's clock, seconds, any
-    origin); it may run faster or slower than the wall clock in simulation.
+    ``payload`` is what a progress event carries (JSON-able, unknown values are ``None``). The other fields
+    are what triggers look at. ``time_s`` is the robot's own time of this sample (the action's clock,
+    seconds, any origin); it may run faster or slower than the wall clock in simulation.
     """
 
     payload: dict[str, Any]
@@ -127,5 +129,6 @@ class Skill(abc.ABC):
     def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:
         """Map status first, then the result's own fields (never the other way round) to an outcome.
 
-        Not called for goals we cancelled ourselves, nor for lost servers: those mean the same for every skill.
+        Not called for goals we cancelled ourselves, nor for lost servers: those mean the same for every
+        skill.
         """

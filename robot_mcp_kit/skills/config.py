@@ -1,0 +1,390 @@
+"""The one YAML that says what this robot can do: its actions, frames, limits, places and zones.
+
+``config/skills.yaml`` is the commented template. Everything is checked at start: an unknown key, a duplicate
+name or a place outside the limits stops the node with the file, the line and the key, because the
+alternative is a robot that drives by a default nobody chose.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.skills.geometry import edges_cross, point_in_polygon, polygon_area
+from robot_mcp_kit.skills.text import did_you_mean
+from robot_mcp_kit.skills.yaml_tree import Document, KeyPath, dotted, read_yaml
+
+TWO_PI = math.tau
+
+
+def _frame(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        raise ValueError('a frame name must not be empty; "map" is usual')
+    if value.startswith("/"):
+        raise ValueError(f'TF2 frame names have no leading slash; write "{value.lstrip("/")}"')
+    return value
+
+
+def _yaw(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > TWO_PI:
+        raise ValueError(
+            f"more than a full turn; yaw is in radians (are these degrees? {value:g} degrees are "
+            f"{math.radians(value):.4f} rad)"
+        )
+    return value
+
+
+Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
+NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+Yaw = Annotated[Real, BeforeValidator(_yaw)]
+Frame = Annotated[str, BeforeValidator(_frame)]
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+ActionType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*/action/[A-Z][A-Za-z0-9]*$")]
+ActionName = Annotated[str, Field(pattern=r"^[~/]?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$")]
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys are refused, values do not change after the start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RobotSection(Section):
+    """Who the robot is and which TF frames a goal may name."""
+
+    name: Name = "robot"
+    description: str = ""
+    map_frame: Frame = "map"
+    base_frame: Frame = "base_link"
+    frames: Annotated[list[Frame], Field(min_length=1)] | None = None
+    """Frames a goal may be given in. Default: only ``map_frame``."""
+
+    @property
+    def goal_frames(self) -> list[str]:
+        return list(self.frames) if self.frames else [self.map_frame]
+
+    @model_validator(mode="after")
+    def _map_frame_is_allowed(self) -> RobotSection:
+        if self.map_frame not in self.goal_frames:
+            raise ValueError(f'frames must contain the map_frame "{self.map_frame}"')
+        return self
+
+
+class Range(Section):
+    """Both ends are allowed values."""
+
+    min: Real
+    max: Real
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_pair(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(value) != 2:
+                raise ValueError("write two numbers: [min, max]")
+            return {"min": value[0], "max": value[1]}
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Range:
+        if not self.min < self.max:
+            raise ValueError(f"the first number must be the smaller one, got [{self.min:g}, {self.max:g}]")
+        return self
+
+    def __contains__(self, value: float) -> bool:
+        return self.min <= value <= self.max
+
+    def __str__(self) -> str:
+        return f"{self.min:g} .. {self.max:g}"
+
+
+class NavigationLimits(Section):
+    """Where a drive may end, in ``map_frame``. Goals in other frames are refused while ``x_m`` or ``y_m``
+    is set.
+    """
+
+    x_m: Range | None = None
+    y_m: Range | None = None
+    max_distance_m: Positive | None = None
+    """Straight line from where the robot is now; goals are refused while its position is unknown."""
+
+
+class SkillSection(Section):
+    """What every skill has, whatever its action."""
+
+    action: ActionName
+    """As in ``ros2 action list``. Relative names are resolved in the node's namespace; a remap does not
+    work.
+    """
+    type: ActionType
+    enabled: bool = True
+    policy: Literal["replace", "refuse"] = "replace"
+    """A second goal while one runs: it takes over, or it is refused."""
+    server_wait_s: NotNegative | None = None
+    acceptance_timeout_s: Positive | None = None
+    feedback_timeout_s: NotNegative | None = None
+    """Silence after which the task is marked stalled; 0: never, for actions without feedback.
+
+    Left out (or ``null``), these three are the node's parameters of the same names.
+    """
+    result_timeout_s: Positive | None = None
+    """Longest a goal may take, wall clock; then it is cancelled and fails. ``null``: no limit, as in Nav2."""
+
+
+class NavigateSection(SkillSection):
+    """``nav2_msgs/action/NavigateToPose``."""
+
+    goal_tolerance_m: Positive = 0.5
+    """A drive that "succeeded" but ended farther from the goal than this is reported as failed."""
+    yaw_tolerance_rad: Positive = 0.5
+    behavior_tree: str = ""
+    """File on the robot, empty for Nav2's default. Never chosen by the caller: the robot opens what it
+    names.
+    """
+    nominal_speed_mps: Positive | None = None
+    """Typical speed, for the first rough duration of a trip."""
+    limits: NavigationLimits = NavigationLimits()
+
+
+SECTIONS: dict[str, type[SkillSection]] = {"nav2_msgs/action/NavigateToPose": NavigateSection}
+"""Which section an action type is configured by. A new kind of skill adds one line here."""
+
+
+class Place(Section):
+    """A named pose that a goal can be given by."""
+
+    x_m: Real
+    y_m: Real
+    yaw_rad: Yaw
+    frame: Frame = "map"
+    description: str = ""
+    aliases: list[Name] = []
+
+
+class Zone(Section):
+    """A named area on the floor. Its corners in order, metres; it closes itself."""
+
+    polygon_m: Annotated[list[Annotated[list[Real], Field(min_length=2, max_length=2)]], Field(min_length=3)]
+    frame: Frame = "map"
+    description: str = ""
+
+    @property
+    def corners(self) -> list[tuple[float, float]]:
+        return [(x, y) for x, y in self.polygon_m]
+
+    def contains(self, x_m: float, y_m: float) -> bool:
+        """Whether a point (in :attr:`frame`) is inside or on the edge."""
+        return point_in_polygon((x_m, y_m), self.corners)
+
+    @model_validator(mode="after")
+    def _has_an_inside(self) -> Zone:
+        if polygon_area(self.corners) < 1e-6:
+            raise ValueError("polygon_m encloses no area")
+        if edges_cross(self.corners):
+            raise ValueError(
+                "the edges of polygon_m cross each other; list the corners in order around the zone"
+            )
+        return self
+
+
+def fold_name(name: str) -> str:
+    """Names are compared without case, and with ``_`` and ``-`` as spaces: "Meeting-Room" is "meeting
+    room".
+    """
+    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
+class RobotConfig(Section):
+    """The whole file."""
+
+    robot: RobotSection = RobotSection()
+    skills: dict[Name, Annotated[SkillSection, Field()]] = {}
+    places: dict[Name, Place] = {}
+    zones: dict[Name, Zone] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections_by_type(cls, data: Any) -> Any:
+        """Give each skill the section of its action type, so that its own keys are known."""
+        skills = data.get("skills") if isinstance(data, dict) else None
+        if not isinstance(skills, dict):
+            return data
+        return {**data, "skills": {name: _skill_section(name, value) for name, value in skills.items()}}
+
+    def find_place(self, name: str) -> tuple[str, Place] | None:
+        """The place of that name or alias and its own name, compared as :func:`fold_name` says."""
+        wanted = fold_name(name)
+        for own, place in self.places.items():
+            if any(fold_name(known) == wanted for known in (own, *place.aliases)):
+                return own, place
+        return None
+
+
+class _SkillErrors(Exception):
+    """Carries a nested validation error out of a validator with its location."""
+
+    def __init__(self, where: KeyPath, errors: list[ErrorDetails], model: type[SkillSection]) -> None:
+        super().__init__(str(where))
+        self.where, self.errors, self.model = where, errors, model
+
+
+def _skill_section(name: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    section = SECTIONS.get(str(value.get("type")), SkillSection)
+    try:
+        return section.model_validate(value)
+    except ValidationError as error:
+        raise _SkillErrors(("skills", name), error.errors(), section) from error
+
+
+def load_config(path: str | os.PathLike[str]) -> RobotConfig:
+    """Read and check one YAML file.
+
+    Raises:
+        ConfigError: every fault found, one a line, each with file, line and key.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text (byte {error.start})") from error
+    return parse_config(text, str(file))
+
+
+def parse_config(text: str, source: str = "skills.yaml") -> RobotConfig:
+    """As :func:`load_config`, from text; ``source`` is the name in complaints."""
+    document = read_yaml(text, source)
+    if not isinstance(document.data, dict):
+        raise ConfigError(document.complaint((), "expected keys: robot, skills, places, zones"))
+    try:
+        config = RobotConfig.model_validate(document.data)
+    except _SkillErrors as error:
+        complaints = [_explain(document, error.where, details, error.model) for details in error.errors]
+        raise ConfigError("\n".join(complaints)) from None
+    except ValidationError as error:
+        complaints = [_explain(document, (), details, RobotConfig) for details in error.errors()]
+        raise ConfigError("\n".join(complaints)) from None
+    complaints = [document.complaint(path, message) for path, message in _contradictions(config)]
+    if complaints:
+        raise ConfigError("\n".join(complaints))
+    return config
+
+
+def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
+    """Faults between sections, which no single value shows."""
+    frames = config.robot.goal_frames
+    owner: dict[str, str] = {}
+    for name, place in config.places.items():
+        for index, known in enumerate([name, *place.aliases]):
+            path: KeyPath = ("places", name) if index == 0 else ("places", name, "aliases", index - 1)
+            folded = fold_name(known)
+            if not folded:
+                yield path, "a name needs at least one letter or digit"
+            elif folded in owner:
+                yield (
+                    path,
+                    f'"{known}" already names the place "{owner[folded]}"; names and aliases must differ',
+                )
+            else:
+                owner[folded] = name
+    for kind, things in (("places", config.places), ("zones", config.zones)):
+        for name, thing in things.items():
+            if thing.frame not in frames:
+                listed = ", ".join(frames)
+                yield (kind, name, "frame"), f'"{thing.frame}" is not one of robot.frames ({listed})'
+    for skill, section in config.skills.items():
+        if section.type not in SECTIONS:
+            known_types = ", ".join(SECTIONS)
+            yield (
+                ("skills", skill, "type"),
+                f'no skill for "{section.type}" in this version (known: {known_types})',
+            )
+        if isinstance(section, NavigateSection) and section.enabled:
+            yield from _places_outside(config, skill, section.limits)
+
+
+def _places_outside(
+    config: RobotConfig, skill: str, limits: NavigationLimits
+) -> Iterator[tuple[KeyPath, str]]:
+    for name, place in config.places.items():
+        if place.frame != config.robot.map_frame:
+            continue
+        for axis, value, allowed in (("x_m", place.x_m, limits.x_m), ("y_m", place.y_m, limits.y_m)):
+            if allowed is not None and value not in allowed:
+                yield ("places", name, axis), f"{value:g} is outside skills.{skill}.limits.{axis} ({allowed})"
+
+
+_BY_SECTION: dict[str, type[BaseModel]] = {"robot": RobotSection, "places": Place, "zones": Zone}
+
+
+def _explain(document: Document, base: KeyPath, error: ErrorDetails, model: type[BaseModel]) -> str:
+    path: KeyPath = (*base, *(part for part in error["loc"] if part != "[key]"))
+    kind, last = error["type"], str(path[-1]) if path else ""
+    if kind == "extra_forbidden":
+        known = _known_keys(path, base, model)
+        return document.complaint(
+            path, f"unknown key.{did_you_mean(last, known)} Known here: {', '.join(known)}"
+        )
+    if kind == "missing":
+        return document.complaint(path[:-1], f'the key "{last}" is missing')
+    if kind == "string_pattern_mismatch":
+        return document.complaint(path, f"{error['input']!r} is not a name ROS accepts; {_PATTERNS[last]}")
+    got = error["input"]
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return document.complaint(path, f"expected keys with values below it, got {got!r}")
+    message = error["msg"].removeprefix("Value error, ")
+    shown = "" if kind == "value_error" or isinstance(got, dict | list | BaseModel) else f" (got {got!r})"
+    hint = _number_hint(got) if kind in ("float_type", "float_parsing") else ""
+    return document.complaint(path, f"{message}{shown}{hint}")
+
+
+_PATTERNS = {"action": "for example navigate_to_pose", "type": "for example nav2_msgs/action/NavigateToPose"}
+
+
+def _number_hint(got: Any) -> str:
+    if isinstance(got, bool):
+        return "; YAML reads yes, no, on and off as true and false"
+    if isinstance(got, str):
+        return "; write the number without quotes, and 1e3 as 1.0e+3"
+    return ""
+
+
+def _known_keys(path: KeyPath, base: KeyPath, model: type[BaseModel]) -> list[str]:
+    """The keys that would have been right beside the unknown one."""
+    inner = path[len(base) : -1]
+    if not base and inner:
+        model = _BY_SECTION.get(str(inner[0]), SkillSection)
+        inner = ()
+    if "limits" in inner:
+        model = Range if len(inner) > 1 else NavigationLimits
+    return list(model.model_fields)
+
+
+__all__ = [
+    "SECTIONS",
+    "NavigateSection",
+    "NavigationLimits",
+    "Place",
+    "Range",
+    "RobotConfig",
+    "RobotSection",
+    "SkillSection",
+    "Zone",
+    "dotted",
+    "fold_name",
+    "load_config",
+    "parse_config",
+]
