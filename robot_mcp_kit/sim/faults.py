@@ -1,0 +1,138 @@
+"""What can go wrong, as switches that can be thrown while the robot runs. Pure.
+
+Each field is a ROS parameter of the same name on the simulator's node (``ros2 param set /robot_sim stuck
+true``)
+and a key of the JSON object one may publish on ``~/faults`` (std_msgs/String). ``~/reset_faults`` puts all
+back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ACTION_NAMES = (
+    "navigate_to_pose",
+    "navigate_through_poses",
+    "follow_waypoints",
+    "spin",
+    "backup",
+    "drive_on_heading",
+    "wait",
+    "dock_robot",
+    "undock_robot",
+    "move_action",
+    "arm_controller/follow_joint_trajectory",
+    "gripper_controller/gripper_cmd",
+)
+
+
+def _help(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class Faults:
+    """The present switches. The defaults are a healthy robot."""
+
+    active: bool = _help(
+        True, "The servers are active; inactive ones reject every goal, as lifecycle nodes do."
+    )
+    blocked_doors: list[str] = field(default_factory=list, metadata={"help": "Names of doors that are shut."})
+    slow_down: float = _help(1.0, "Factor on the base's top speed, (0, 1].")
+    lose_localization: bool = _help(False, "No map to odom transform, no amcl_pose, no navigation feedback.")
+    stuck: bool = _help(False, "The wheels turn but the base does not move.")
+    drop_object: bool = _help(False, "Drop what the gripper holds; goes back to false by itself.")
+    object_in_gripper: str = _help("", "Put this object between the fingers; goes back to empty by itself.")
+    arm_stuck: bool = _help(False, "The arm's joints do not move.")
+    dock_hidden: bool = _help(False, "The dock is not detected (904).")
+    no_charge: bool = _help(False, "The dock gives no current (906).")
+    fault_actions: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Actions that the following switches act on; empty means all of them."},
+    )
+    reject_goals: bool = _help(False, "Goals are rejected.")
+    refuse_cancel: bool = _help(False, "Cancel requests are refused.")
+    ignore_cancel_s: float = _help(
+        0.0, "Cancel requests are accepted but ignored for so long (simulation s)."
+    )
+    abort_after_s: float = _help(0.0, "Goals abort this long after their start (simulation s); 0 is never.")
+    abort_code: int = _help(0, "Error code of those aborts.")
+    silent_feedback: bool = _help(False, "No feedback is published.")
+    die_after_s: float = _help(0.0, "The process ends at once this long from now (wall s); 0 is never.")
+
+    def touches(self, action_name: str) -> bool:
+        """Whether the per-action switches act on that action."""
+        return not self.fault_actions or action_name in self.fault_actions
+
+
+FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Faults)}
+
+
+def help_text(name: str) -> str:
+    return str(FIELDS[name].metadata["help"])
+
+
+def default(name: str) -> Any:
+    return getattr(Faults(), name)
+
+
+def _names(value: Any) -> list[str]:
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+        raise ValueError("must be a list of names (or one string of names separated by commas)")
+    return [v.strip() for v in value if v.strip()]
+
+
+def _number(low: float, high: float, *, above: bool = False) -> Callable[[Any], float]:
+    def check(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError("must be a finite number")
+        if not low <= value <= high or (above and value == low):
+            raise ValueError(f"must be in {'(' if above else '['}{low}, {high}], got {value}")
+        return float(value)
+
+    return check
+
+
+def checked(name: str, value: Any, *, doors: Mapping[str, Any], objects: Mapping[str, Any]) -> Any:
+    """A value as the switch wants it.
+
+    Raises:
+        ValueError: says which switch, what it wants, and the names that exist.
+    """
+    try:
+        return _checked(name, value, doors, objects)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _checked(name: str, value: Any, doors: Mapping[str, Any], objects: Mapping[str, Any]) -> Any:
+    if name not in FIELDS:
+        raise ValueError(f"no such fault; there are {', '.join(FIELDS)}")
+    if name in ("blocked_doors", "fault_actions"):
+        known = list(doors) if name == "blocked_doors" else list(ACTION_NAMES)
+        names = _names(value)
+        unknown = [n for n in names if n not in known]
+        if unknown:
+            raise ValueError(f"unknown {', '.join(unknown)}; there are {', '.join(known)}")
+        return names
+    if name == "object_in_gripper":
+        if not isinstance(value, str) or (value and value not in objects):
+            raise ValueError(f"unknown object {value!r}; there are {', '.join(objects)}")
+        return value
+    if name == "slow_down":
+        return _number(0.0, 1.0, above=True)(value)
+    if name.endswith("_s"):
+        return _number(0.0, 1e6)(value)
+    if name == "abort_code":
+        if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
+            raise ValueError("must be an integer")
+        return value
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value

@@ -1,0 +1,202 @@
+"""The simulator's node and its process: ``python -m robot_mcp_kit.sim``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from robot_mcp_kit.sim.actions import SimActionServer
+from robot_mcp_kit.sim.clock import SimClock
+from robot_mcp_kit.sim.engine import Engine
+from robot_mcp_kit.sim.floorplan import Pose, describe
+from robot_mcp_kit.sim.navigation import Muxer, NavigateToPoseServer
+from robot_mcp_kit.sim.parameters import FaultSwitches, declare_start
+from robot_mcp_kit.sim.publishers import Publishers
+from robot_mcp_kit.sim.world import World
+
+READY = "sim ready"
+EXECUTOR_THREADS = 24
+"""Every running goal holds one of the executor's threads; the rest answer cancels and parameters."""
+
+
+class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can use
+    """The simulated robot.
+
+    Besides the robot's own topics and actions it offers, for tests and curious people:
+
+    * ``~/state`` (std_srvs/Trigger): the truth as JSON: pose, speeds, objects, battery, counts of goals.
+    * ``~/goals`` (std_msgs/String, transient local): one JSON object a goal request, as the server saw it.
+    * faults: see :mod:`robot_mcp_kit.sim.faults`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("robot_sim")
+        values = declare_start(self)
+        factor = float(values["real_time_factor"])
+        self.feedback_hz = float(values["feedback_hz"])
+        self.localization_noise_m = float(values["localization_noise_m"])
+        self.recovery_retries = int(values["recovery_retries"])
+        self.result_timeout_s = int(values["result_timeout_s"])
+        self.stop_on_failure = bool(values["stop_on_failure"])
+        self.allow_stalling = bool(values["allow_stalling"])
+        self.gripper_feedback = bool(values["gripper_feedback"])
+        self.behavior_trees = [str(name) for name in values["behavior_trees"]]
+        if not self.behavior_trees:
+            raise ValueError("behavior_trees: give at least one file name")
+        self.clock = SimClock(real_time=factor == 1.0)
+        start = Pose(values["start_x_m"], values["start_y_m"], values["start_yaw_rad"])
+        self.world = World(self.clock, start=start, seed=int(values["seed"]))
+        if self.world.planner.clearance.exact(start.x_m, start.y_m) < self.world.base.limits.radius_m:
+            raise ValueError(f"start_x_m, start_y_m: ({start.x_m}, {start.y_m}) is not free; start elsewhere")
+        self.world.battery.percentage = float(values["battery_percentage"])
+        self.errors: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self.engine = Engine(self.world, factor)
+        self.switches = FaultSwitches(self, self.world)
+        latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self._goals = self.create_publisher(String, "~/goals", latched)
+        self.create_service(Trigger, "~/state", self._on_state)
+        self.publishers_thread = Publishers(self)
+        self.servers = self._make_servers()
+
+    def _make_servers(self) -> list[SimActionServer]:
+        muxer = Muxer()
+        return [NavigateToPoseServer(self, muxer)]
+
+    def start(self) -> None:
+        """Let time run."""
+        self.engine.start()
+        self.publishers_thread.start()
+
+    def close(self) -> None:
+        """Stop time; goals in work abort."""
+        self.engine.stop()
+        for server in self.servers:
+            server.close()
+        self.publishers_thread.join(timeout=1.0)
+
+    # -- what servers and publishers ask for -------------------------------------------------------
+
+    def joint_state(self) -> tuple[list[str], list[float], list[float]]:
+        """Names, positions and velocities of all joints."""
+        return [], [], []
+
+    def record_goal(self, action: str, goal_id: str | None, *, accepted: bool) -> None:
+        """Tell the world that a goal request arrived."""
+        self._counts[f"{action}:{'accepted' if accepted else 'rejected'}"] += 1
+        entry = {
+            "action": action,
+            "goal_id": goal_id,
+            "accepted": accepted,
+            "wall_time_s": time.time(),
+            "sim_time_s": self.clock.now_s,
+        }
+        self._goals.publish(String(data=json.dumps(entry)))
+
+    def record_error(self, error: Exception) -> None:
+        """Something in the simulator itself went wrong; shown by ``~/state``."""
+        self.errors.append(repr(error))
+
+    def truth(self) -> dict[str, Any]:
+        """The world as it is, as JSON-able data."""
+        with self.world.lock:
+            world, base = self.world, self.world.base
+            return {
+                "sim_time_s": self.clock.now_s,
+                "real_time_factor": self.engine.real_time_factor,
+                "slipped_s": self.engine.slipped_s,
+                "pose": [base.x_m, base.y_m, base.yaw_rad],
+                "speed": base.speed,
+                "yaw_rate": base.yaw_rate,
+                "travelled_m": base.travelled_m,
+                "room": world.plan.room_at(base.x_m, base.y_m),
+                "docked_at": world.docked_at.name if world.docked_at else None,
+                "battery": {"percentage": world.battery.percentage, "charging": world.battery.charging},
+                "goals": dict(self._counts),
+                "errors": list(self.errors),
+                "floor_plan": describe(world.plan),
+            }
+
+    def _on_state(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = not self.errors and self.engine.error is None
+        response.message = json.dumps(self.truth())
+        return response
+
+
+def _exit_soon(after_s: float) -> None:
+    """Whatever hangs, the process ends: somebody pressed Ctrl-C."""
+    timer = threading.Timer(after_s, os._exit, args=(0,))
+    timer.daemon = True
+    timer.start()
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the simulated robot until SIGINT or SIGTERM; returns the exit status.
+
+    ``args``: command line without the program's name (default ``sys.argv[1:]``); ROS arguments are honoured.
+    Prints the line ``sim ready`` on stdout once all servers are up.
+    """
+    argv = list(sys.argv[1:] if args is None else args)
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        sim = RobotSim()
+    except Exception as error:
+        print(f"the simulated robot cannot start: {error}", file=sys.stderr)
+        rclpy.try_shutdown()
+        return 2
+    executor = MultiThreadedExecutor(num_threads=EXECUTOR_THREADS)
+    executor.add_node(sim)
+    failure: list[BaseException] = []
+
+    def spin() -> None:
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            pass
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            stop.set()
+
+    spinner = threading.Thread(target=spin, name="executor", daemon=True)
+    spinner.start()
+    sim.start()
+    print(READY, flush=True)
+    while not stop.wait(timeout=0.5):
+        if sim.engine.error is not None:
+            failure.append(sim.engine.error)
+            break
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the tidying
+    _exit_soon(3.0)
+    sim.close()
+    executor.shutdown(timeout_sec=1.0)
+    rclpy.try_shutdown()
+    spinner.join(timeout=1.0)
+    if failure:
+        print(f"the simulated robot failed: {failure[0]!r}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,108 @@
+"""The whole simulated world behind one lock, advanced by one step function. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from typing import Any
+
+from robot_mcp_kit.sim.battery import Battery
+from robot_mcp_kit.sim.clock import SimClock
+from robot_mcp_kit.sim.drive import Base, DriveLimits, wrap
+from robot_mcp_kit.sim.faults import Faults
+from robot_mcp_kit.sim.floorplan import Dock, FloorPlan, Pose, default_floor_plan
+from robot_mcp_kit.sim.planner import Planner
+
+START = Pose(1.5, 4.0, 0.0)
+BASE_FRAMES = ("base_link", "base_footprint")
+
+
+class World:
+    """Floor plan, robot, objects, faults.
+
+    ``lock`` guards everything here. The physics thread holds it for a batch of steps; servers hold it to
+    read a
+    consistent picture or to hand over a command.
+    """
+
+    def __init__(
+        self,
+        clock: SimClock,
+        *,
+        start: Pose = START,
+        plan: FloorPlan | None = None,
+        limits: DriveLimits | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.clock = clock
+        self.plan = plan or default_floor_plan()
+        self.base = Base(start, limits)
+        self.planner = Planner(self.plan, self.base.limits.radius_m)
+        self.battery = Battery()
+        self.faults = Faults()
+        self.odom_origin = start
+        self.random = random.Random(seed)  # noqa: S311  noise, not secrets
+        self.docked_at: Dock | None = None
+
+    # -- physics -----------------------------------------------------------------------------------
+
+    def step(self, dt_s: float) -> None:
+        """One physics step. The caller holds the lock."""
+        self.base.step(dt_s, self.planner.clearance.near)
+        self.docked_at = self._contact()
+        self.battery.step(
+            dt_s, self.base.speed, on_dock=self.docked_at is not None and not self.faults.no_charge
+        )
+        self.clock.advance(dt_s)
+
+    def _contact(self) -> Dock | None:
+        base = self.base
+        for dock in self.plan.docks.values():
+            near = math.hypot(base.x_m - dock.pose.x_m, base.y_m - dock.pose.y_m) < 0.05
+            if near and abs(wrap(base.yaw_rad - dock.pose.yaw_rad)) < 0.15:
+                return dock
+        return None
+
+    def apply_faults(self, changes: dict[str, Any]) -> None:
+        """Take over checked fault values."""
+        with self.lock:
+            for name, value in changes.items():
+                setattr(self.faults, name, value)
+            self.base.slipping = self.faults.stuck
+            self.base.speed_scale = self.faults.slow_down
+            self.planner.block_doors(frozenset(self.faults.blocked_doors))
+
+    # -- frames ------------------------------------------------------------------------------------
+
+    @property
+    def localized(self) -> bool:
+        return not self.faults.lose_localization
+
+    def odom_pose(self) -> Pose:
+        """The robot in frame ``odom`` (which starts where the robot started)."""
+        return _relative(self.odom_origin, self.base.pose)
+
+    def to_map(self, frame: str, pose: Pose) -> Pose | None:
+        """A pose given in ``frame`` as a pose in ``map``; ``None`` when no transform is known."""
+        if not self.localized:
+            return None
+        if frame == "map":
+            return pose
+        if frame == "odom":
+            return _compose(self.odom_origin, pose)
+        if frame in BASE_FRAMES:
+            return _compose(self.base.pose, pose)
+        return None
+
+
+def _compose(a: Pose, b: Pose) -> Pose:
+    c, s = math.cos(a.yaw_rad), math.sin(a.yaw_rad)
+    return Pose(a.x_m + c * b.x_m - s * b.y_m, a.y_m + s * b.x_m + c * b.y_m, wrap(a.yaw_rad + b.yaw_rad))
+
+
+def _relative(a: Pose, b: Pose) -> Pose:
+    c, s = math.cos(a.yaw_rad), math.sin(a.yaw_rad)
+    dx, dy = b.x_m - a.x_m, b.y_m - a.y_m
+    return Pose(c * dx + s * dy, -s * dx + c * dy, wrap(b.yaw_rad - a.yaw_rad))
