@@ -1,0 +1,1 @@
+"""Set-up and checks of a source tree. Not part of the installed package."""
