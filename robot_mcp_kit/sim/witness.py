@@ -4,8 +4,8 @@ Demos, tests and benchmarks use it to measure independently of the bridge, in a 
 ``CLOCK_MONOTONIC`` seconds, which every process of a machine shares.
 
 Lines: ``{"kind": "ready"}`` once the action server and the pose are seen; ``{"kind": "pose", "t_s", "x_m",
-"y_m", "yaw_rad", "frame"}``, from TF, at most ten a second; ``{"kind": "status", "t_s", "goal_id", "status"}``
-at each change of a goal's status (``action_msgs/msg/GoalStatus``).
+"y_m", "yaw_rad", "frame"}``, from TF, at most ten a second; ``{"kind": "status", "t_s", "goal_id",
+"status"}`` at each change of a goal's status (``action_msgs/msg/GoalStatus``).
 """
 
 from __future__ import annotations

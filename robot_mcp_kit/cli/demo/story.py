@@ -1,0 +1,243 @@
+"""The demo's story: a simulated robot, the bridge, a receiver and an MCP client, from one call to a
+measured end.
+
+Everything runs as on a robot: simulator and bridge are processes of their own and talk ROS 2, the tool call
+goes over streamable HTTP through the official MCP client, events arrive signed over HTTP, and a witness
+process reads goal states and the robot's pose from the ROS graph without asking the bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from robot_mcp_kit.cli.demo.checks import Evidence, PlanarPose
+from robot_mcp_kit.cli.demo.children import Child, ChildError, child
+from robot_mcp_kit.client.inbox import TERMINAL_TYPES, Inbox, Receipt
+from robot_mcp_kit.client.receiver import EventReceiver
+from robot_mcp_kit.client.session import RobotSession, ToolCallError, connect
+from robot_mcp_kit.sim.domain import isolated_environment, reserved_domain
+from robot_mcp_kit.sim.process import SimProcess
+from robot_mcp_kit.skills.config import NavigateSection, load_config
+
+SKILL = "navigate_to"
+READY_TIMEOUT_S = 30.0
+STATUS_ACCEPTED = 1
+STATUS_EXECUTING = 2
+
+
+class DemoError(Exception):
+    """The story could not be told to its end; says at which step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorySettings:
+    """What one run does. ``timeout_s`` bounds the drive, wall seconds."""
+
+    skills_file: Path
+    place: str = "kitchen"
+    trigger_eta_s: float = 10.0
+    real_time_factor: float = 4.0
+    timeout_s: float = 120.0
+    sim_parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stage:
+    """The running system, ready to be called."""
+
+    mcp_url: str
+    domain_id: int
+    logs: Path
+    session: RobotSession
+    witness: _WitnessReader
+    receipts: asyncio.Queue[Receipt]
+
+
+@contextlib.asynccontextmanager
+async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None]) -> AsyncIterator[Stage]:
+    """Start everything; end everything when the block ends, on every path.
+
+    Raises:
+        DemoError: a part did not start; names it and its log.
+    """
+    loop = asyncio.get_running_loop()
+    receipts: asyncio.Queue[Receipt] = asyncio.Queue()
+    secret = secrets.token_hex(32)
+    async with contextlib.AsyncExitStack() as stack:
+        domain_id = stack.enter_context(reserved_domain())
+        env = isolated_environment(domain_id)
+        say(f"simulated robot at {settings.real_time_factor:g} times real time, ROS domain {domain_id}")
+        sim = SimProcess(
+            domain_id=domain_id,
+            real_time_factor=settings.real_time_factor,
+            parameters=dict(settings.sim_parameters),
+        )
+        await asyncio.to_thread(stack.enter_context, sim)
+        receiver = EventReceiver(
+            Inbox(secret), lambda receipt: loop.call_soon_threadsafe(receipts.put_nowait, receipt)
+        )
+        stack.enter_context(receiver)
+        say(f"event receiver at {receiver.url}")
+        try:
+            watching = await stack.enter_async_context(
+                child("witness", _python("robot_mcp_kit.sim.witness"), env=env, log=logs / "witness.log")
+            )
+            bridge = await stack.enter_async_context(
+                child(
+                    "bridge",
+                    [
+                        *_python("robot_mcp_kit"),
+                        *("run", "--skills", str(settings.skills_file), "--port", "0"),
+                        *("--ros-args", "-p", "progress_period_s:=0.5"),
+                    ],
+                    env=env | {"RVC_CALLBACK_URL": receiver.url, "RVC_EVENT_SECRET": secret},
+                    log=logs / "bridge.log",
+                )
+            )
+            witness = _WitnessReader(watching)
+            await stack.enter_async_context(_running(witness.read()))
+            mcp_url = await bridge.wait_for_line("bridge ready ", READY_TIMEOUT_S)
+            await witness.ready(READY_TIMEOUT_S)
+        except ChildError as error:
+            raise DemoError(str(error)) from error
+        say(f"bridge answers MCP at {mcp_url}")
+        session = await stack.enter_async_context(connect(mcp_url))
+        yield Stage(mcp_url, domain_id, logs, session, witness, receipts)
+
+
+async def tell(
+    settings: StorySettings, on: Stage, show: Callable[[Receipt], None], say: Callable[[str], None]
+) -> Evidence:
+    """Call ``navigate_to`` and follow it to its end.
+
+    Raises:
+        DemoError: the call was refused, or the drive did not end in ``settings.timeout_s``.
+    """
+    evidence = evidence_for(settings)
+    triggers = [{"type": "eta_below", "seconds": settings.trigger_eta_s}]
+    say(f'client calls {SKILL}(place="{settings.place}", triggers={json.dumps(triggers)})')
+    evidence.called_at_s = time.monotonic()
+    try:
+        evidence.task = await on.session.call(SKILL, place=settings.place, triggers=triggers)
+    except ToolCallError as error:
+        raise DemoError(f"the call was refused: {error}") from error
+    evidence.answered_at_s = time.monotonic()
+    task_id = str(evidence.task.get("task_id"))
+    answered_ms = (evidence.answered_at_s - evidence.called_at_s) * 1000
+    say(f"task {task_id} after {answered_ms:.0f} ms; the robot moves on by itself")
+    try:
+        async with asyncio.timeout(settings.timeout_s):
+            while True:
+                receipt = await on.receipts.get()
+                evidence.receipts.append(receipt)
+                show(receipt)
+                event = receipt.event
+                if event is not None and event.task_id == task_id and event.type in TERMINAL_TYPES:
+                    break
+    except TimeoutError:
+        say(f"no end of the task after {settings.timeout_s:g} s")
+    evidence.ended_at_s = time.monotonic()
+    evidence.final_task = await on.session.call("get_task", task_id=task_id)
+    evidence.measured = await on.witness.pose_after(evidence.ended_at_s)
+    evidence.accepted_at_s = on.witness.accepted_after(evidence.called_at_s)
+    while not on.receipts.empty():
+        receipt = on.receipts.get_nowait()
+        evidence.receipts.append(receipt)
+        show(receipt)
+    return evidence
+
+
+def evidence_for(settings: StorySettings) -> Evidence:
+    """Empty evidence with the target and the tolerances that the skills file names.
+
+    Raises:
+        DemoError: the file has no such place, or no drive skill.
+    """
+    config = load_config(settings.skills_file)
+    found = config.find_place(settings.place)
+    skill = config.skills.get(SKILL)
+    if found is None or not isinstance(skill, NavigateSection):
+        raise DemoError(
+            f"{settings.skills_file} needs the skill {SKILL} and the place {settings.place}; "
+            f"it has the places {', '.join(config.places)}."
+        )
+    _, place = found
+    return Evidence(
+        target=PlanarPose(place.x_m, place.y_m, place.yaw_rad, place.frame),
+        tolerance_m=skill.goal_tolerance_m,
+        yaw_tolerance_rad=skill.yaw_tolerance_rad,
+    )
+
+
+class _WitnessReader:
+    """Keeps what the witness process says."""
+
+    def __init__(self, process: Child) -> None:
+        self._process = process
+        self._ready = asyncio.Event()
+        self._news = asyncio.Event()
+        self._last_pose: tuple[float, PlanarPose] | None = None
+        self._accepted_at_s: list[float] = []
+
+    async def read(self) -> None:
+        async for line in self._process.lines():
+            content = json.loads(line)
+            if content["kind"] == "ready":
+                self._ready.set()
+            elif content["kind"] == "pose":
+                pose = PlanarPose(content["x_m"], content["y_m"], content["yaw_rad"], content["frame"])
+                self._last_pose = (content["t_s"], pose)
+                self._news.set()
+            elif content["status"] in (STATUS_ACCEPTED, STATUS_EXECUTING):
+                self._accepted_at_s.append(content["t_s"])
+
+    async def ready(self, timeout_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._ready.wait(), timeout_s)
+        except TimeoutError:
+            tail = self._process.tail()
+            raise ChildError(
+                f"no pose and no action server were seen within {timeout_s:g} s.{tail}"
+            ) from None
+
+    async def pose_after(self, time_s: float, timeout_s: float = 3.0) -> PlanarPose | None:
+        """A pose heard after ``time_s``; the last one heard when the robot says nothing more at rest."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._last_pose is None or self._last_pose[0] <= time_s:
+                    self._news.clear()
+                    await self._news.wait()
+        return self._last_pose[1] if self._last_pose else None
+
+    def accepted_after(self, time_s: float) -> float | None:
+        """When the server first said that a goal sent after ``time_s`` is accepted."""
+        return min((at for at in self._accepted_at_s if at >= time_s), default=None)
+
+
+@contextlib.asynccontextmanager
+async def _running(coroutine: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(coroutine)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _python(module: str) -> list[str]:
+    return [sys.executable, "-m", module]
+
+
+def log_directory() -> Path:
+    """A fresh directory for the children's logs."""
+    return Path(tempfile.mkdtemp(prefix="robot-mcp-kit-demo-"))

@@ -1,0 +1,177 @@
+"""A small verifying HTTP receiver for task events, on the standard library alone.
+
+For terminals, demos and tests of whole systems. A chat app mounts :class:`~robot_mcp_kit.client.inbox.Inbox`
+in its own web framework instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from robot_mcp_kit.client.inbox import Inbox, Receipt
+
+logger = logging.getLogger(__name__)
+
+EVENTS_PATH = "/api/agent/events"
+MAX_BODY_BYTES = 4 * 1024 * 1024
+IDLE_TIMEOUT_S = 75.0
+
+
+class EventReceiver:
+    """Serves ``POST /api/agent/events`` in background threads and hands every judged request to a callback.
+
+    Args:
+        inbox: verifies and dedupes.
+        on_receipt: called for every request, refused and duplicate ones too, one at a time, from a server
+        thread.
+            When it raises, the sender is answered 500 and the event is accepted again when repeated.
+        host: address to bind; default loopback.
+        port: TCP port; 0 takes a free one, see :attr:`port`.
+
+    Raises:
+        OSError: the address is in use or not ours.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        on_receipt: Callable[[Receipt], object],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self._inbox = inbox
+        self._on_receipt = on_receipt
+        self._lock = threading.Lock()
+        self._server = _Server((host, port), self._judge)
+        self.host: str = host
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._serve, name="event-receiver", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What to put into ``RVC_CALLBACK_URL``."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{host}:{self.port}{EVENTS_PATH}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening and close every connection. Harmless when called twice."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join(timeout=5.0)
+        self._server.close_connections()
+        self._server.server_close()
+
+    def __enter__(self) -> EventReceiver:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        self._server.serve_forever(poll_interval=0.1)
+
+    def _judge(self, headers: dict[str, str], body: bytes) -> Receipt:
+        with self._lock:
+            receipt = self._inbox.receive(headers, body)
+            try:
+                self._on_receipt(receipt)
+            except Exception:
+                logger.exception("the event's callback failed; the sender is asked to repeat it")
+                if receipt.event is not None and receipt.accepted:
+                    self._inbox.forget(receipt.event)
+                return Receipt(500, reason="the receiver failed to apply the event")
+            return receipt
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], judge: Callable[[dict[str, str], bytes], Receipt]) -> None:
+        self.judge = judge
+        self._open: set[socket.socket] = set()
+        self._open_lock = threading.Lock()
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._open_lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._open_lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        with self._open_lock:
+            still_open = list(self._open)
+        for connection in still_open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, _request: Any, client_address: Any) -> None:
+        logger.debug("connection from %s ended with an error", client_address, exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "robot-mcp-kit"
+    sys_version = ""
+    timeout = IDLE_TIMEOUT_S
+    server: _Server
+
+    def do_POST(self) -> None:
+        if self.path.split("?", 1)[0] != EVENTS_PATH:
+            self._answer(404, {"error": f"events are posted to {EVENTS_PATH}"}, close=True)
+            return
+        length_text = self.headers.get("Content-Length", "")
+        if not (length_text.isascii() and length_text.isdigit()):
+            self._answer(411, {"error": "Content-Length is required"}, close=True)
+            return
+        length = int(length_text)
+        if length > MAX_BODY_BYTES:
+            self._answer(413, {"error": f"at most {MAX_BODY_BYTES} bytes"}, close=True)
+            return
+        body = self.rfile.read(length)
+        if len(body) < length:
+            self.close_connection = True
+            return
+        receipt = self.server.judge(dict(self.headers.items()), body)
+        if receipt.status == 200:
+            self._answer(200, {"ok": True, "duplicate": receipt.duplicate})
+        else:
+            self._answer(receipt.status, {"error": receipt.reason})
+
+    def do_GET(self) -> None:
+        self._answer(405, {"error": f"POST signed events to {EVENTS_PATH}"}, close=True)
+
+    def _answer(self, status: int, content: dict[str, object], *, close: bool = False) -> None:
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if close:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        logger.debug(format, *args)

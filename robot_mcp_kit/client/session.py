@@ -1,0 +1,94 @@
+"""Call a robot's tools from Python, over the official MCP client. Needs ``robot-mcp-kit[mcp]``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent
+
+
+class ToolCallError(Exception):
+    """A tool answered that it refuses or failed.
+
+    Attributes:
+        tool: the tool's name.
+        message: its words.
+        structured: its structured content, ``{}`` when there was none.
+    """
+
+    def __init__(self, tool: str, message: str, structured: Mapping[str, Any]) -> None:
+        super().__init__(f"{tool}: {message}")
+        self.tool = tool
+        self.message = message
+        self.structured = dict(structured)
+
+
+class RobotSession:
+    """An open connection to one MCP endpoint. Get one from :func:`connect`."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def tool_names(self) -> list[str]:
+        """Names of all tools, over every page."""
+        names: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = await self.client.list_tools(cursor=cursor)
+            names += [tool.name for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                return names
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return its structured content, or its JSON text parsed.
+
+        Raises:
+            ToolCallError: the tool answered with an error; nothing moved if it says so.
+        """
+        result = await self.client.call_tool(tool, arguments)
+        text = _text(result)
+        structured = result.structured_content
+        if result.is_error:
+            raise ToolCallError(tool, text, structured if isinstance(structured, dict) else {})
+        if isinstance(structured, dict) and set(structured) != {"result"}:
+            return structured
+        # The contract's own tools answer JSON text, which the SDK wraps as {"result": text}.
+        try:
+            parsed = json.loads(text)
+        except ValueError:
+            return {"result": text}
+        return parsed if isinstance(parsed, dict) else {"result": parsed}
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    url: str, *, token: str | None = None, timeout_s: float = 30.0, mode: str = "auto"
+) -> AsyncIterator[RobotSession]:
+    """Connect over streamable HTTP.
+
+    Args:
+        url: the endpoint, ``http://127.0.0.1:8765/mcp``.
+        token: bearer token, when the bridge demands one.
+        timeout_s: longest wait for any answer.
+        mode: ``auto``, ``legacy`` (handshake protocols) or a protocol version.
+    """
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    # trust_env: a robot's address on this machine must not go to a proxy.
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=timeout_s, trust_env=False) as http,
+        Client(
+            streamable_http_client(url, http_client=http), read_timeout_seconds=timeout_s, mode=mode
+        ) as client,
+    ):
+        yield RobotSession(client)
+
+
+def _text(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
