@@ -16,16 +16,28 @@ from robot_mcp_kit.server.auth import TOKEN_VARIABLE
 _BRIDGE_DEFAULTS = BridgeSettings()
 
 PARAMETERS: tuple[ParameterSpec, ...] = (
-    ParameterSpec("skills_file", "", "YAML file that describes this robot: actions, frames, limits, places, zones"),
-    ParameterSpec("server_name", "robot", "Name of this server in events and task ids, as the chat app knows it"),
-    ParameterSpec("host", "127.0.0.1", f"Address to listen on; beyond this machine only with {TOKEN_VARIABLE} set"),
+    ParameterSpec(
+        "skills_file", "", "YAML file that describes this robot: actions, frames, limits, places, zones"
+    ),
+    ParameterSpec(
+        "server_name", "robot", "Name of this server in events and task ids, as the chat app knows it"
+    ),
+    ParameterSpec(
+        "host", "127.0.0.1", f"Address to listen on; beyond this machine only with {TOKEN_VARIABLE} set"
+    ),
     ParameterSpec("port", 8765, "TCP port of the MCP endpoint; 0 takes a free one", 0, 65535),
     ParameterSpec("allowed_hosts", [""], "Further Host headers to answer to, such as robot.local:8765"),
-    ParameterSpec("stdio", False, "Speak MCP on stdin and stdout instead of HTTP, for a client that starts us"),
+    ParameterSpec(
+        "stdio", False, "Speak MCP on stdin and stdout instead of HTTP, for a client that starts us"
+    ),
     ParameterSpec("log_format", "pretty", "Log lines on stderr: pretty or json"),
     ParameterSpec("log_level", "info", "debug, info, warning or error"),
     ParameterSpec(
-        "progress_period_s", _BRIDGE_DEFAULTS.progress_period_s, "Least time between two progress events", 0.05, 60.0
+        "progress_period_s",
+        _BRIDGE_DEFAULTS.progress_period_s,
+        "Least time between two progress events",
+        0.05,
+        60.0,
     ),
     ParameterSpec(
         "feedback_timeout_s",
@@ -84,7 +96,10 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
     bridge = {name: values.pop(name) for name in list(values) if name in BridgeSettings.model_fields}
     values["allowed_hosts"] = tuple(host for host in values["allowed_hosts"] if host)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    for name, choices in (("log_format", ("pretty", "json")), ("log_level", ("debug", "info", "warning", "error"))):
+    for name, choices in (
+        ("log_format", ("pretty", "json")),
+        ("log_level", ("debug", "info", "warning", "error")),
+    ):
         if values[name] not in choices:
             raise ConfigError(f"parameter {name}: '{values[name]}' is none of {', '.join(choices)}")
     return NodeSettings(

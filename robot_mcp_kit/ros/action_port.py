@@ -19,17 +19,29 @@ from action_msgs.srv import CancelGoal
 from rclpy.qos import QoSProfile, qos_profile_action_status_default
 from unique_identifier_msgs.msg import UUID as UuidMsg
 
-from robot_mcp_kit.bridge.base import ActionPort, ActionPorts, CancelReply, GoalResponse, GoalResult, GoalWatch
+from robot_mcp_kit.bridge.base import (
+    ActionPort,
+    ActionPorts,
+    CancelReply,
+    GoalResponse,
+    GoalResult,
+    GoalWatch,
+)
 from robot_mcp_kit.ros.convert import build_message
 from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.ros.service import PacedService
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.base import GoalStatus
 
 logger = logging.getLogger(__name__)
 
 _FEEDBACK_DEPTH = 100  # 20 goals of one server at 100 Hz may burst while Python is busy
+_TAKEN_AFTER_S = 0.02  # a server that is alive has taken a request by then
+_REPEAT_CANCEL_S = 0.5
+_ASK_AGAIN_S = 1.0
 _HELD_FEEDBACK = 1000  # per goal, should the loop stall; the oldest go first
 _READY_POLL_S = 0.02
+_TERMINAL = frozenset({GoalStatus.SUCCEEDED, GoalStatus.CANCELED, GoalStatus.ABORTED})
 
 
 def _goal_id(goal_id: UUID) -> Any:
@@ -96,12 +108,17 @@ class RosActionPort(ActionPort):
         self._node = node
         self._action = load_interface(type_name)
         impl = self._action.Impl
-        self._send = node.create_client(impl.SendGoalService, f"{name}/_action/send_goal")
-        self._result = node.create_client(impl.GetResultService, f"{name}/_action/get_result")
-        self._cancel = node.create_client(CancelGoal, f"{name}/_action/cancel_goal")
-        self._clients = (self._send, self._result, self._cancel)
+        self._send = PacedService(ros, node, impl.SendGoalService, f"{name}/_action/send_goal")
+        self._result = PacedService(
+            ros, node, impl.GetResultService, f"{name}/_action/get_result", hold_s=_TAKEN_AFTER_S
+        )
+        # Some servers answer a cancel only after the motion (MoveIt's ExecuteTrajectory).
+        self._cancel = PacedService(
+            ros, node, CancelGoal, f"{name}/_action/cancel_goal", hold_s=_TAKEN_AFTER_S
+        )
         self._watches: dict[bytes, tuple[_Watch, ...]] = {}
         self._statuses: dict[bytes, int] = {}
+        self._terminal: dict[bytes, asyncio.Future[None]] = {}
         node.create_subscription(
             impl.FeedbackMessage,
             f"{name}/_action/feedback",
@@ -116,7 +133,7 @@ class RosActionPort(ActionPort):
         )
 
     def server_ready(self) -> bool:
-        return all(client.service_is_ready() for client in self._clients)
+        return self._send.ready() and self._result.ready() and self._cancel.ready()
 
     def server_count(self) -> int:
         # Every action server publishes its own status topic.
@@ -138,17 +155,39 @@ class RosActionPort(ActionPort):
     async def send_goal(self, goal_id: UUID, fields: Mapping[str, Any]) -> GoalResponse:
         goal = build_message(self._action.Goal, fields)
         request = self._action.Impl.SendGoalService.Request(goal_id=_goal_id(goal_id), goal=goal)
-        response = await self.ros.request(self._send, request)
+        response = await self._send.call(request)
         return GoalResponse(accepted=bool(response.accepted))
 
     async def get_result(self, goal_id: UUID) -> GoalResult:
         request = self._action.Impl.GetResultService.Request(goal_id=_goal_id(goal_id))
-        response = await self.ros.request(self._result, request)
+        answer = await self._result.send(request)
+        try:
+            # A request or an answer lost on the way would be waited for until the end of time, so once the status
+            # topic says that the goal ended, it is asked for again (asking does nothing to the goal).
+            ended = self._ended(goal_id)
+            await asyncio.wait({answer, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({answer}, timeout=_ASK_AGAIN_S)
+            if not answer.done():
+                logger.warning("the result of goal %s of %s is late; asking again", goal_id, self.name)
+                answer.cancel()
+                response = await self._result.call_again(request, _ASK_AGAIN_S)
+            else:
+                response = answer.result()
+        finally:
+            answer.cancel()
+            self._terminal.pop(goal_id.bytes, None)
         return GoalResult(status=int(response.status), result=response.result)
+
+    def _ended(self, goal_id: UUID) -> asyncio.Future[None]:
+        """Done once the status topic says that the goal is over."""
+        future = self._terminal.setdefault(goal_id.bytes, asyncio.get_running_loop().create_future())
+        if self._statuses.get(goal_id.bytes) in _TERMINAL and not future.done():
+            future.set_result(None)
+        return future
 
     async def cancel_goal(self, goal_id: UUID) -> CancelReply:
         request = CancelGoal.Request(goal_info=GoalInfo(goal_id=_goal_id(goal_id)))
-        response = await self.ros.request(self._cancel, request)
+        response = await self._cancel.call_again(request, _REPEAT_CANCEL_S)
         return CancelReply(
             code=int(response.return_code),
             canceling=any(bytes(info.goal_id.uuid) == goal_id.bytes for info in response.goals_canceling),
@@ -188,6 +227,10 @@ class RosActionPort(ActionPort):
 
     def _apply_statuses(self, statuses: dict[bytes, int]) -> None:
         before, self._statuses = self._statuses, statuses
+        for key in [k for k in self._terminal if statuses.get(k) in _TERMINAL]:
+            future = self._terminal.pop(key)
+            if not future.done():
+                future.set_result(None)
         for key, status in statuses.items():
             if before.get(key) == status:
                 continue

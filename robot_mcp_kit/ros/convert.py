@@ -112,7 +112,14 @@ def _number(typename: str, value: Any, path: str) -> Any:
 
 
 def _kind(value: Any) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    names = {
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "an object",
+    }
     return "nothing (null)" if value is None else names.get(type(value), type(value).__name__)
 
 

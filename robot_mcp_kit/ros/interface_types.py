@@ -18,7 +18,9 @@ def load_interface(type_name: str) -> Any:
     """
     parts = type_name.split("/")
     if len(parts) != 3 or parts[1] not in _KINDS or not all(parts):
-        raise LookupError(f"'{type_name}' is not an interface name; write it as 'nav2_msgs/action/NavigateToPose'")
+        raise LookupError(
+            f"'{type_name}' is not an interface name; write it as 'nav2_msgs/action/NavigateToPose'"
+        )
     package, kind, name = parts
     try:
         module = importlib.import_module(f"{package}.{kind}")

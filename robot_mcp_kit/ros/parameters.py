@@ -34,7 +34,9 @@ def read_parameters(node: Any, specs: Iterable[ParameterSpec]) -> dict[str, Any]
         descriptor = ParameterDescriptor(description=spec.description, read_only=True)
         if spec.low is not None and spec.high is not None:
             if isinstance(spec.default, float):
-                descriptor.floating_point_range = [FloatingPointRange(from_value=spec.low, to_value=spec.high)]
+                descriptor.floating_point_range = [
+                    FloatingPointRange(from_value=spec.low, to_value=spec.high)
+                ]
             else:
                 descriptor.integer_range = [
                     IntegerRange(from_value=int(spec.low), to_value=int(spec.high), step=1)

@@ -81,7 +81,9 @@ def input_schema(skill: Skill) -> dict[str, Any]:
     properties["triggers"] = TRIGGER_SCHEMA | {
         "description": (
             "Conditions to be told of by an event, each at most once, e.g. "
-            '{"type": "eta_below", "seconds": 10}. Known here: ' + ", ".join(sorted(skill.trigger_types)) + "."
+            '{"type": "eta_below", "seconds": 10}. Known here: '
+            + ", ".join(sorted(skill.trigger_types))
+            + "."
         )
     }
     properties["idempotency_key"] = IDEMPOTENCY_SCHEMA
@@ -126,7 +128,8 @@ def stop_tool(bridge: Bridge) -> Tool:
         report = await bridge.stop(reason if isinstance(reason, str) and reason else "stop was called")
         data = report.model_dump(mode="json")
         return CallToolResult(
-            content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False))], structured_content=data
+            content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False))],
+            structured_content=data,
         )
 
     return make_tool(
@@ -162,7 +165,12 @@ def refusal(field: str, message: str, allowed: list[str]) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
         structured_content={
-            "error": {"error_code": "INVALID_ARGUMENT", "field": field, "message": message, "allowed": allowed}
+            "error": {
+                "error_code": "INVALID_ARGUMENT",
+                "field": field,
+                "message": message,
+                "allowed": allowed,
+            }
         },
         is_error=True,
     )

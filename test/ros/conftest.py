@@ -53,7 +53,11 @@ class ScriptedServer:
 
         def found() -> dict[str, Any] | None:
             return next(
-                (e for e in self.events if e["event"] == event and all(e.get(k) == v for k, v in where.items())),
+                (
+                    e
+                    for e in self.events
+                    if e["event"] == event and all(e.get(k) == v for k, v in where.items())
+                ),
                 None,
             )
 

@@ -43,7 +43,10 @@ class Seen:
         self.others = 0
         self.threads: set[int] = set()
         self.watch = port.watch(
-            goal_id, on_feedback=self._feedback, on_status=self.statuses.append, on_other_goal_executing=self._other
+            goal_id,
+            on_feedback=self._feedback,
+            on_status=self.statuses.append,
+            on_other_goal_executing=self._other,
         )
 
     def _feedback(self, message: Any) -> None:
@@ -102,7 +105,9 @@ async def test_a_closed_watch_hears_nothing_more(port: Any, scripted_server: Any
     assert (await port.get_result(goal_id)).status == GoalStatus.ABORTED
 
 
-async def test_a_refused_goal_is_not_accepted(port: Any, scripted_server: Any, start_server: Any, ros_side: Any) -> None:
+async def test_a_refused_goal_is_not_accepted(
+    port: Any, scripted_server: Any, start_server: Any, ros_side: Any
+) -> None:
     server = start_server("/refusing")
     server.tell(do="accept", value=False)
     refusing = await _ready_port(ros_side, "/refusing")
@@ -145,7 +150,7 @@ async def test_two_servers_of_one_name_are_counted(ros_side: Any, start_server: 
     await _until(lambda: port.server_count() == 2)
 
 
-async def test_a_killed_server_is_no_longer_ready_after_a_graceful_end(ros_side: Any, start_server: Any) -> None:
+async def test_a_server_that_left_the_graph_is_no_longer_ready(ros_side: Any, start_server: Any) -> None:
     server = start_server("/ending")
     port = await _ready_port(ros_side, "/ending")
     server.process.send_signal(2)
@@ -167,9 +172,9 @@ async def test_answers_nobody_waits_for_are_forgotten(port: Any, scripted_server
     goal_id = uuid4()
     await port.send_goal(goal_id, {"order": 1})
     waiting = asyncio.ensure_future(port.get_result(goal_id))
-    await _until(lambda: port._result._pending_requests)
+    await _until(lambda: port._result.client._pending_requests)
     waiting.cancel()
-    await _until(lambda: not port._result._pending_requests)
+    await _until(lambda: not port._result.client._pending_requests)
     scripted_server.tell(do="finish", goal=goal_id.hex, **{"as": "succeed"})
 
 
@@ -190,7 +195,9 @@ async def test_a_hundred_quick_goals_at_once_are_all_answered(port: Any) -> None
     assert len(os.listdir("/proc/self/fd")) <= files + 2
 
 
-async def test_a_failing_callback_does_not_end_the_executor(ros_side: Any, port: Any, scripted_server: Any) -> None:
+async def test_a_failing_callback_does_not_end_the_executor(
+    ros_side: Any, port: Any, scripted_server: Any
+) -> None:
     """E47: a callback that raises is logged and counted; the next message arrives."""
 
     def boom() -> None:
@@ -213,3 +220,39 @@ async def test_a_dead_executor_is_told(ros_side: Any) -> None:
 async def test_an_action_type_that_is_not_installed_names_the_package(ros_side: Any) -> None:
     with pytest.raises(LookupError, match="'no_such_msgs' of 'no_such_msgs/action/Fly' is not installed"):
         await ros_side.ports.create("/fly", "no_such_msgs/action/Fly")
+
+
+async def test_a_result_request_that_was_lost_is_asked_again_once_the_goal_ended(ros_side: Any) -> None:
+    """The first request goes out while no server listens; the goal's status says that it is over."""
+    from action_msgs.msg import GoalInfo, GoalStatusArray
+    from action_msgs.msg import GoalStatus as StatusMsg
+    from rclpy.qos import qos_profile_action_status_default
+    from test_msgs.action import Fibonacci
+    from unique_identifier_msgs.msg import UUID as UuidMsg
+
+    port = await ros_side.ports.create("/forgetful", TYPE)
+    goal_id = uuid4()
+    waiting = asyncio.ensure_future(port.get_result(goal_id))
+    await _until(lambda: port._result.client._pending_requests)
+
+    def answer(_request: Any, response: Any) -> Any:
+        response.status = GoalStatus.SUCCEEDED
+        response.result.sequence = [7]
+        return response
+
+    def offer() -> None:
+        node = ros_side.node
+        node.create_service(Fibonacci.Impl.GetResultService, "/forgetful/_action/get_result", answer)
+        publisher = node.create_publisher(
+            GoalStatusArray, "/forgetful/_action/status", qos_profile_action_status_default
+        )
+        info = GoalInfo(goal_id=UuidMsg(uuid=list(goal_id.bytes)))
+        publisher.publish(
+            GoalStatusArray(status_list=[StatusMsg(goal_info=info, status=GoalStatus.SUCCEEDED)])
+        )
+
+    await ros_side.thread.call(offer)
+    async with asyncio.timeout(BOUND_S):
+        result = await waiting
+    assert (result.status, list(result.result.sequence)) == (GoalStatus.SUCCEEDED, [7])
+    assert not port._terminal
