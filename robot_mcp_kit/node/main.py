@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT, SIGTERM, the end of stdin (stdio) or the death of ROS.
 
     Args:
-        arguments: the command line without the program's name, ROS arguments included; ``sys.argv`` if ``None``.
+        arguments: the command line without the program's name, ROS arguments included; ``sys.argv`` if
+        ``None``.
 
     Returns:
         0 after a requested end, 1 when ROS died, 2 when the configuration cannot be used (said on stderr).

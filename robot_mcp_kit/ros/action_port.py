@@ -1,8 +1,9 @@
 """The action port over rclpy: the action's own services and topics, addressed by our own goal UUID.
 
-Instead of rclpy's ActionClient this speaks ``<name>/_action/{send_goal,get_result,cancel_goal,feedback,status}``
-directly: one code path for a new goal and for one adopted after a restart, nothing kept per goal that could leak,
-and no feedback lost between acceptance and the first callback.
+Instead of rclpy's ActionClient this speaks
+``<name>/_action/{send_goal,get_result,cancel_goal,feedback,status}`` directly: one code path for a new goal
+and for one adopted after a restart, nothing kept per goal that could leak, and no feedback lost between
+acceptance and the first callback.
 """
 
 from __future__ import annotations
@@ -162,8 +163,8 @@ class RosActionPort(ActionPort):
         request = self._action.Impl.GetResultService.Request(goal_id=_goal_id(goal_id))
         answer = await self._result.send(request)
         try:
-            # A request or an answer lost on the way would be waited for until the end of time, so once the status
-            # topic says that the goal ended, it is asked for again (asking does nothing to the goal).
+            # A request or an answer lost on the way would be waited for until the end of time, so once the
+            # status topic says that the goal ended, it is asked for again (asking does nothing to the goal).
             ended = self._ended(goal_id)
             await asyncio.wait({answer, ended}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({answer}, timeout=_ASK_AGAIN_S)

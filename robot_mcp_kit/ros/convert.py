@@ -1,7 +1,7 @@
 """Fields by name to messages and back, with the path of the field in every error.
 
-rclpy's generated setters do not check types unless asked to by the environment, so a wrong value would surface
-as a C conversion error in the middle of a send. Everything is checked here, before anything leaves.
+rclpy's generated setters do not check types unless asked to by the environment, so a wrong value would
+surface as a C conversion error in the middle of a send. Everything is checked here, before anything leaves.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ class RosNotFoundError(RuntimeError):
 def prepare_environment() -> None:
     """Set what rclpy reads from the environment, where nobody did before.
 
-    ``AMENT_PREFIX_PATH`` gets this Python's prefix when that is an ament prefix (ROS installed as wheels into a
-    virtual environment) and no distribution was sourced: package look-ups fail without it.
+    ``AMENT_PREFIX_PATH`` gets this Python's prefix when that is an ament prefix (ROS installed as wheels into
+    a virtual environment) and no distribution was sourced: package look-ups fail without it.
 
     Raises:
         RosNotFoundError: no rclpy.
@@ -26,7 +26,7 @@ def prepare_environment() -> None:
         os.environ["AMENT_PREFIX_PATH"] = str(prefix)
     if importlib.util.find_spec("rclpy") is None:
         raise RosNotFoundError(
-            "rclpy was not found by "
-            f"{sys.executable}. On a robot: source the distribution first (source /opt/ros/<distro>/setup.bash). "
+            f"rclpy was not found by {sys.executable}. "
+            "On a robot: source the distribution first (source /opt/ros/<distro>/setup.bash). "
             "Without a ROS installation: run `make demo` in a checkout, which sets up ROS 2 in .venv."
         )

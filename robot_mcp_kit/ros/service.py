@@ -1,8 +1,8 @@
 """Calls of one service, paced so that none is lost.
 
-A ROS 2 service keeps the last ten requests (its default depth). A burst that arrives faster than the server takes
-them silently drops the rest: of 25 goals sent at once to an rclpy server 14 were never seen (``test_action_port``).
-So at most a few requests of ours are unanswered at a time.
+A ROS 2 service keeps the last ten requests (its default depth). A burst that arrives faster than the server
+takes them silently drops the rest: of 25 goals sent at once to an rclpy server 14 were never seen
+(``test_action_port``). So at most a few requests of ours are unanswered at a time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class PacedService:
 
     Args:
         hold_s: when an unanswered request stops counting, for services whose answer may take long by design
-            (``get_result`` answers at the end of the motion); ``None``: only its answer, or the caller giving up,
-            frees the place.
+            (``get_result`` answers at the end of the motion); ``None``: only its answer, or the caller giving
+            up, frees the place.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class PacedService:
         return bool(self.client.service_is_ready())
 
     async def send(self, request: Any) -> asyncio.Future[Any]:
-        """Wait for a place (none is waited for when one is free), queue the request, return its answer's future."""
+        """Wait for a place (not at all when one is free), queue the request, return its answer's future."""
         await self._places.acquire()
         answer = self._ros.request(self.client, request)
         freed = False

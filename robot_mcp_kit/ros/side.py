@@ -57,7 +57,7 @@ class RosSide:
             await self.ports.create(name, type_name)
         return self.ports
 
-    async def offer_stop(self, on_stop: Callable[[], int]) -> None:
+    async def offer_stop(self, on_stop: Callable[[], None]) -> None:
         """Offer ``~/stop`` (std_srvs/Trigger, B37).
 
         ``on_stop`` runs on the loop and sends the cancels; the service answers as soon as that was asked for,

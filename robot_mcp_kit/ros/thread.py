@@ -1,8 +1,8 @@
 """One thread that does all of rclpy's work, and the bridge between it and asyncio.
 
 Every rclpy call that sends or creates something runs on this thread (calls from elsewhere can lose responses,
-ros2/rclpy#1123); results come back by ``call_soon_threadsafe``. Read-only graph queries are the exception: they
-take no part in the wait set.
+ros2/rclpy#1123); results come back by ``call_soon_threadsafe``. Read-only graph queries are the exception:
+they take no part in the wait set.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class RosThread:
             try:
                 pending = client.call_async(request)
             except Exception as error:
-                self.hand_over(lambda error=error: None if answer.done() else answer.set_exception(error))
+                failure = error
+                self.hand_over(lambda: None if answer.done() else answer.set_exception(failure))
                 return
             pending.add_done_callback(lambda p: self.hand_over(lambda: settle(p)))
             self.hand_over(lambda: answer.add_done_callback(lambda a: self._forget(client, pending, a)))

@@ -21,17 +21,17 @@ from robot_mcp_kit.tasks import TaskManager
 MCP_PATH = "/mcp"
 
 INSTRUCTIONS = (
-    "This server drives one robot. Starting a skill answers at once with a task (task_id, state running); the "
-    "robot moves on while you do other things. Follow a task with get_task, end it with cancel_task, see all with "
-    "list_tasks. stop ends every motion at once. Lengths are metres, angles radians, times seconds; poses are in "
-    "the frame that the argument names."
+    "This server drives one robot. Starting a skill answers at once with a task (task_id, state running); "
+    "the robot moves on while you do other things. Follow a task with get_task, end it with cancel_task, see "
+    "all with list_tasks. stop ends every motion at once. Lengths are metres, angles radians, times seconds; "
+    "poses are in the frame that the argument names."
 )
 
 
 def build_mcp_server(
     bridge: Bridge, manager: TaskManager, *, name: str, token: SecretStr | None = None, url: str = ""
 ) -> MCPServer:
-    """The MCP server: one tool a skill, ``stop``, and the contract's ``get_task``, ``cancel_task``, ``list_tasks``.
+    """The MCP server: one tool a skill, ``stop``, and the contract's three task tools.
 
     Args:
         bridge: starts and stops goals.
@@ -64,8 +64,9 @@ def build_mcp_server(
 def build_app(server: MCPServer, *, host: str, port: int, allowed_hosts: Sequence[str] = ()) -> Starlette:
     """The ASGI application with the MCP endpoint at ``/mcp``.
 
-    Host and Origin headers are checked against the address listened on and ``allowed_hosts`` (names under which
-    others reach this machine, ``robot.local:8765``): a web page in somebody's browser must not drive the robot.
+    Host and Origin headers are checked against the address listened on and ``allowed_hosts`` (names under
+    which others reach this machine, ``robot.local:8765``): a web page in somebody's browser must not drive
+    the robot.
     """
     names = {f"{host}:{port}", f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", *allowed_hosts}
     security = TransportSecuritySettings(

@@ -32,8 +32,8 @@ IDEMPOTENCY_SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}],
     "default": None,
     "description": (
-        "Any text of your choice. A repeated call with the same key and the same arguments answers with the same "
-        "task and moves nothing again; use one whenever you might retry."
+        "Any text of your choice. A repeated call with the same key and the same arguments answers with the "
+        "same task and moves nothing again; use one whenever you might retry."
     ),
 }
 
@@ -121,7 +121,7 @@ def skill_tool(skill: Skill, bridge: Bridge) -> Tool:
 
 
 def stop_tool(bridge: Bridge) -> Tool:
-    """The tool that stops everything this bridge runs. It needs nothing and waits for nothing a goal holds."""
+    """The tool that stops everything this bridge runs. It needs nothing and waits for no goal."""
 
     async def call(arguments: dict[str, Any]) -> CallToolResult:
         reason = arguments.get("reason")
@@ -137,9 +137,10 @@ def stop_tool(bridge: Bridge) -> Tool:
         call,
         title="Stop all motion",
         description=(
-            "Stop everything the robot is doing for this bridge, now: every running task is cancelled, whoever "
-            "started it. Needs no arguments and is always safe to call and to repeat. It answers which tasks were "
-            "stopped and whether each action server confirmed it. This is not a safety-rated emergency stop."
+            "Stop everything the robot is doing for this bridge, now: every running task is cancelled, "
+            "whoever started it. Needs no arguments and is always safe to call and to repeat. It answers which "
+            "tasks were stopped and whether each action server confirmed it. This is not a safety-rated "
+            "emergency stop."
         ),
         schema={
             "type": "object",

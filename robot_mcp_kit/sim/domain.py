@@ -1,7 +1,7 @@
 """A ROS domain that nobody else on this machine uses right now.
 
-Demos, tests and benchmarks must never meet a real robot or each other: each takes a domain of its own and limits
-discovery to this machine. Imports no ROS.
+Demos, tests and benchmarks must never meet a real robot or each other: each takes a domain of its own and
+limits discovery to this machine. Imports no ROS.
 """
 
 from __future__ import annotations
