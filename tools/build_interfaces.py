@@ -1,12 +1,12 @@
-"""Build ROS 2 interface packages straight into a virtual environment: rosidl's generators and a compiler, no CMake.
+"""Build ROS 2 interface packages straight into a virtual environment: generators and a compiler, no CMake.
 
 Run by the Python of that environment, which has rosidl (from the wheels, or from a sourced distribution)::
 
     python -m tools.build_interfaces nav2_msgs robot_mcp_kit_msgs [--distro kilted]
 
-For each package it makes the C code, the Python module and the type supports that rmw_fastrtps_cpp (fastrtps_c) and
-rmw_cyclonedds_cpp (introspection_c) ask for, type descriptions with their RIHS01 hashes, headers, and the ament index
-entries. It leaves out C++, which rclpy does not need.
+For each package it makes the C code, the Python module and the type supports that rmw_fastrtps_cpp
+(fastrtps_c) and rmw_cyclonedds_cpp (introspection_c) ask for, type descriptions with their RIHS01 hashes,
+headers, and the ament index entries. It leaves out C++, which rclpy does not need.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ GENERATORS = {
 }
 """Short name -> package with the generator and its templates; the slow ones first."""
 
+_SUMMARY = (__doc__ or "").split("\n")[0]
 _INDEX = Path("share/ament_index/resource_index")
 # -O0: half the build time; the code only copies fields.
 _FLAGS = ("-O0", "-w", "-fPIC")
@@ -98,7 +99,7 @@ class Builder:
         self._compile()
         self._install()
 
-    # -- sources ---------------------------------------------------------------------------------------------------
+    # sources
 
     def _closure(self) -> list[str]:
         """Interface packages whose libraries are linked: those named, and the ones every action reaches."""
@@ -123,7 +124,7 @@ class Builder:
         from rosidl_adapter import convert_to_idl
 
         for module in (rosidl_adapter.msg, rosidl_adapter.srv, rosidl_adapter.action):
-            module.print = lambda *_: None  # type: ignore[attr-defined]
+            module.print = lambda *_: None
         for relative in self.interfaces:
             try:
                 convert_to_idl(self.work / "src", self.name, relative, self.work / "idl")
@@ -181,7 +182,8 @@ class Builder:
             generator = GENERATORS[kind]
             template = self._share(generator) / "resource" / f"{generator}__visibility_control.h.in"
             text = template.read_text(encoding="utf-8")
-            text = text.replace("@PROJECT_NAME@", self.name).replace("@PROJECT_NAME_UPPER@", self.name.upper())
+            for placeholder, value in (("NAME", self.name), ("NAME_UPPER", self.name.upper())):
+                text = text.replace(f"@PROJECT_{placeholder}@", value)
             header = self.work / kind / self.name / "msg" / f"{generator}__visibility_control.h"
             header.parent.mkdir(exist_ok=True)
             header.write_text(text, encoding="utf-8")
@@ -190,15 +192,16 @@ class Builder:
         for prefix in self.prefixes:
             if (folder := prefix / "share" / package).is_dir():
                 return folder
-        raise BuildError(f"{package} is not installed: it comes with ros-{{distro}}-rosidl-default-generators")
+        raise BuildError(f"{package} is not installed: rosidl-default-generators brings it")
 
-    # -- libraries -------------------------------------------------------------------------------------------------
+    # libraries
 
     def _compile(self) -> None:
         self.lib.mkdir()
         name = self.name
         own_c = f"-l{name}__rosidl_generator_c"
         own_fast = f"-l{name}__rosidl_typesupport_fastrtps_c"
+        runtime = ["-lrosidl_typesupport_c", "-lrosidl_runtime_c"]
         c_sources = self._sources("c", "*/detail/*.c")
         self._library(
             "rosidl_generator_c",
@@ -210,10 +213,12 @@ class Builder:
             self._library(
                 "rosidl_typesupport_fastrtps_c",
                 [self._unity("fastrtps_c", "cpp", "*/detail/*.cpp")],
-                [own_c, "-lfastcdr", "-lrmw", "-lrosidl_runtime_c", "-lrosidl_typesupport_fastrtps_c"]
-                + ["-lrosidl_typesupport_fastrtps_cpp"]
-                + self._of("rosidl_typesupport_fastrtps_c")
-                + self._of("rosidl_generator_c"),
+                [
+                    *(own_c, "-lfastcdr", "-lrmw", "-lrosidl_runtime_c"),
+                    *("-lrosidl_typesupport_fastrtps_c", "-lrosidl_typesupport_fastrtps_cpp"),
+                    *self._of("rosidl_typesupport_fastrtps_c"),
+                    *self._of("rosidl_generator_c"),
+                ],
                 cxx=True,
             )
 
@@ -221,16 +226,22 @@ class Builder:
             self._library(
                 "rosidl_generator_py",
                 [self._unity("py", "c", "*/_*_s.c")],
-                [own_c, "-lrosidl_runtime_c", *self._of("rosidl_generator_c"), *self._of("rosidl_generator_py")],
+                [
+                    own_c,
+                    "-lrosidl_runtime_c",
+                    *(self._of("rosidl_generator_c") + self._of("rosidl_generator_py")),
+                ],
             )
 
         def introspection() -> None:
             self._library(
                 "rosidl_typesupport_introspection_c",
                 self._objects(self.cc, self._sources("introspection_c", "*/detail/*.c")),
-                [own_c, "-lrosidl_runtime_c", "-lrosidl_typesupport_introspection_c"]
-                + self._of("rosidl_typesupport_introspection_c")
-                + self._of("rosidl_generator_c"),
+                [
+                    *(own_c, "-lrosidl_runtime_c", "-lrosidl_typesupport_introspection_c"),
+                    *self._of("rosidl_typesupport_introspection_c"),
+                    *self._of("rosidl_generator_c"),
+                ],
             )
 
         self._at_once(fast, python)
@@ -238,14 +249,17 @@ class Builder:
         self._library(
             "rosidl_typesupport_c",
             [self._unity("typesupport_c", "cpp", "*/*__type_support.cpp")],
-            [own_c, own_fast, "-lrosidl_typesupport_c", "-lrosidl_runtime_c", *self._of("rosidl_typesupport_c")],
+            [own_c, own_fast, *runtime, *self._of("rosidl_typesupport_c")],
             cxx=True,
         )
         self._link(
             self.lib / f"{name}_s__rosidl_typesupport_c{sysconfig.get_config_var('EXT_SUFFIX')}",
             [str(self.work / "py" / name / f"_{name}_s.ep.rosidl_typesupport_c.c")],
-            [f"-l{name}__rosidl_generator_py", own_c, f"-l{name}__rosidl_typesupport_c", own_fast]
-            + ["-lrosidl_typesupport_c", "-lrosidl_runtime_c", *self._of("rosidl_typesupport_c")],
+            [
+                *(f"-l{name}__rosidl_generator_py", own_c, f"-l{name}__rosidl_typesupport_c", own_fast),
+                *runtime,
+                *self._of("rosidl_typesupport_c"),
+            ],
         )
 
     @functools.cached_property
@@ -256,17 +270,18 @@ class Builder:
         for prefix in self.prefixes:
             include = prefix / "include"
             if include.is_dir():
-                folders += [path for path in sorted(include.iterdir()) if path.is_dir() and path.name != self.name]
+                others = [path for path in sorted(include.iterdir()) if path.is_dir()]
+                folders += [path for path in others if path.name != self.name]
                 folders.append(include)
         return [f"-I{folder}" for folder in [*folders, sysconfig.get_path("include"), numpy.get_include()]]
 
     def _of(self, library: str) -> list[str]:
         """The dependencies' libraries of that kind, as far as they have one."""
-        paths = [
-            next((path for prefix in self.prefixes if (path := prefix / "lib" / f"lib{name}__{library}.so").exists()), None)
-            for name in self.depends
-        ]
-        return [str(path) for path in paths if path]
+        found = []
+        for name in self.depends:
+            paths = [prefix / "lib" / f"lib{name}__{library}.so" for prefix in self.prefixes]
+            found += [str(path) for path in paths if path.exists()][:1]
+        return found
 
     def _sources(self, kind: str, pattern: str) -> list[str]:
         return sorted(str(path) for path in (self.work / kind / self.name).glob(pattern))
@@ -310,7 +325,7 @@ class Builder:
             for future in [pool.submit(step) for step in steps]:
                 future.result()
 
-    # -- installation ----------------------------------------------------------------------------------------------
+    # installation
 
     def _install(self) -> None:
         module = Path(sysconfig.get_path("platlib", vars={"platbase": str(self.prefix)})) / self.name
@@ -359,7 +374,7 @@ def _parse_each_file_once() -> None:
     parsed: dict[str, Any] = {}
 
     @functools.wraps(original)
-    def parse(locator: Any, png_file: str | None = None) -> Any:
+    def parse(locator: Any, _png_file: str | None = None) -> Any:
         key = str(locator.get_absolute_path())
         if key not in parsed:
             parsed[key] = original(locator)
@@ -405,7 +420,7 @@ def build(package: InterfacePackage, prefix: Path, prefixes: Sequence[Path], job
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.build_interfaces", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.build_interfaces", description=_SUMMARY)
     parser.add_argument("packages", nargs="+", metavar="PACKAGE", help="in the order to build them")
     parser.add_argument("--distro", default="kilted", help="whose definitions (default: %(default)s)")
     parser.add_argument("--prefix", type=Path, default=Path(sys.prefix), help="default: this environment")

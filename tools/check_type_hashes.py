@@ -1,7 +1,8 @@
 """Compare the RIHS01 type hashes of installed interfaces with those of the originals.
 
-A hash covers names, order and types of all fields, recursively; not comments, constants and defaults. Two sides whose
-hashes agree read each other's messages. The expected ones are in ``type_hashes.json``, by distribution::
+A hash covers names, order and types of all fields, recursively; not comments, constants and defaults. Two
+sides whose hashes agree read each other's messages. The expected ones are in ``type_hashes.json``, by
+distribution::
 
     python -m tools.check_type_hashes --distro kilted [--only nav2_msgs ...] [PREFIX ...]
 """
@@ -15,17 +16,20 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+_SUMMARY = (__doc__ or "").split("\n")[0]
 TABLE = Path(__file__).with_name("type_hashes.json")
 
 
 def expected(distro: str, packages: Collection[str] | None = None, table: Path = TABLE) -> dict[str, str]:
     """Type name -> hash as ``distro`` has it, of ``packages`` or of all in the table."""
     hashes: dict[str, str] = json.loads(table.read_text(encoding="utf-8")).get(distro, {})
-    return {name: value for name, value in hashes.items() if packages is None or name.split("/")[0] in packages}
+    if packages is None:
+        return hashes
+    return {name: value for name, value in hashes.items() if name.split("/")[0] in packages}
 
 
 def installed(prefixes: Iterable[Path]) -> dict[str, str]:
-    """Type name -> hash of everything under ``share/`` of ``prefixes``; the first prefix that has a type wins."""
+    """Type name -> hash of all under ``share/`` of ``prefixes``; the first prefix that has a type wins."""
     found: dict[str, str] = {}
     for prefix in prefixes:
         for path in sorted(prefix.glob("share/*/*/*.json")):
@@ -49,7 +53,7 @@ def differences(want: Mapping[str, str], have: Mapping[str, str]) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.check_type_hashes", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.check_type_hashes", description=_SUMMARY)
     parser.add_argument("prefixes", nargs="*", type=Path, metavar="PREFIX", help="default: AMENT_PREFIX_PATH")
     parser.add_argument("--distro", default="kilted")
     parser.add_argument("--only", nargs="*", metavar="PACKAGE", help="check these packages only")
@@ -61,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong = differences(want, installed(prefixes))
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"type hashes: {len(want) - len(wrong)} of {len(want)} agree with ROS 2 {arguments.distro}", flush=True)
+    print(f"type hashes: {len(want) - len(wrong)} of {len(want)} agree with ROS 2 {arguments.distro}")
     return 1 if wrong else 0
 
 

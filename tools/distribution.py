@@ -32,7 +32,8 @@ class SetupError(Exception):
 class Distribution:
     """The ROS 2 in use.
 
-    ``prefixes``: ament prefixes of the sourced distribution and its overlays, nearest first; empty with the wheels.
+    ``prefixes``: ament prefixes of the sourced distribution and its overlays, nearest first; empty with
+    wheels.
     """
 
     name: str
@@ -53,8 +54,8 @@ class Distribution:
 def detect(environ: Mapping[str, str], wanted: str | None = None) -> Distribution:
     """Find out which distribution to use; ``wanted`` is what the user asked for by ``DISTRO``.
 
-    A sourced distribution is one whose rclpy is in ``AMENT_PREFIX_PATH`` outside of a virtual environment (the
-    wheels put an ament prefix into theirs).
+    A sourced distribution is one whose rclpy is in ``AMENT_PREFIX_PATH`` outside of a virtual environment
+    (wheels put an ament prefix into theirs).
 
     Raises:
         SetupError: the wanted and the sourced distribution differ, or there are no wheels of the wanted one.
@@ -67,7 +68,9 @@ def detect(environ: Mapping[str, str], wanted: str | None = None) -> Distributio
     if any((prefix / _INDEX / "packages" / "rclpy").exists() for prefix in prefixes):
         name = environ.get("ROS_DISTRO", "")
         if not name:
-            raise SetupError("AMENT_PREFIX_PATH has rclpy but ROS_DISTRO is not set: source its setup.bash again")
+            raise SetupError(
+                "AMENT_PREFIX_PATH has rclpy but ROS_DISTRO is unset: source its setup.bash again"
+            )
         if wanted and wanted != name:
             raise SetupError(
                 f"DISTRO={wanted} was asked for, but ROS 2 {name} is sourced: "
@@ -76,7 +79,7 @@ def detect(environ: Mapping[str, str], wanted: str | None = None) -> Distributio
         return Distribution(name, prefixes)
     name = wanted or DEFAULT
     if name not in WHEELS:
-        raise SetupError(f"DISTRO={name}: wheels exist for {' and '.join(WHEELS)}; for others source the distribution")
+        raise SetupError(f"DISTRO={name}: wheels exist for {' and '.join(WHEELS)}; to use another, source it")
     return Distribution(name, ())
 
 
@@ -110,8 +113,8 @@ def find_python(distribution: Distribution, explicit: str | None = None) -> str:
         if not found[1]:
             major, minor = found[0]
             raise SetupError(
-                f"{candidate} has no header files (Python.h): install python{major}.{minor}-dev (Debian, Ubuntu) "
-                f"or python3-devel (Fedora)"
+                f"{candidate} has no header files (Python.h): install python{major}.{minor}-dev (Debian, "
+                f"Ubuntu) or python3-devel (Fedora)"
             )
         return candidate
     versions = ", ".join(f"{major}.{minor}" for major, minor in PYTHONS)
@@ -121,8 +124,8 @@ def find_python(distribution: Distribution, explicit: str | None = None) -> str:
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` without what another virtual environment left in it.
 
-    The wheels' start-up hook exports ``LD_LIBRARY_PATH`` and a marker; a second environment's Python would take the
-    marker for its own and load the first one's libraries.
+    The wheels' start-up hook exports ``LD_LIBRARY_PATH`` and a marker; a second environment's Python would
+    take the marker for its own and load the first one's libraries.
     """
     env = dict(environ)
     if env.pop(_BOOTSTRAPPED, None):
@@ -141,7 +144,7 @@ def environment(venv: Path, distribution: Distribution, environ: Mapping[str, st
     prefixes = [venv, *(prefix for prefix in distribution.prefixes if prefix != venv)]
     variables["AMENT_PREFIX_PATH"] = os.pathsep.join(map(str, prefixes))
     if distribution.sourced:
-        # The type supports of packages built here are opened by file name; the wheels' hook sees to that itself.
+        # Type supports of packages built here are opened by file name; the wheels' hook sees to that itself.
         variables["LD_LIBRARY_PATH"] = _prepend(venv / "lib", clean.get("LD_LIBRARY_PATH"))
     # Robots on the same network must not meet a developer's simulated one.
     variables["ROS_AUTOMATIC_DISCOVERY_RANGE"] = environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "LOCALHOST"
@@ -170,10 +173,11 @@ def _python_of(distribution: Distribution) -> str:
     raise SetupError(f"ROS 2 {distribution.name} is sourced but has no rclpy for Python")
 
 
-_PROBE = (
-    "import sys, sysconfig, os; "
-    "print(*sys.version_info[:2], int(os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h'))))"
-)
+_PROBE = """
+import os, sys, sysconfig
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+print(*sys.version_info[:2], int(os.path.exists(header)))
+"""
 
 
 def _ask(python: str) -> tuple[tuple[int, int], bool] | None:

@@ -1,8 +1,9 @@
-"""The interface packages this tree can build itself: what they hold, what they need, in which order to build them.
+"""The interface packages this tree can build itself: what they hold and need, in which order to build them.
 
-``interfaces/<package>/{msg,srv,action}/`` holds the definitions as of ROS 2 Kilted. ``interfaces/overrides/<distro>/<package>/``
-holds the files that differ in another distribution and, in a text file ``REMOVED``, the names of those it lacks.
-``msg/`` is this project's own package, robot_mcp_kit_msgs.
+``interfaces/<package>/{msg,srv,action}/`` holds the definitions as of ROS 2 Kilted.
+``interfaces/overrides/<distro>/<package>/`` holds the files that differ in another distribution and, in a
+text file ``REMOVED``, the names of those it lacks. ``msg/`` is this project's own package,
+robot_mcp_kit_msgs.
 
 Standard library only: the set-up reads this before anything is installed.
 """
@@ -78,7 +79,7 @@ def missing(
 ) -> list[InterfacePackage]:
     """What must be built so that all of ``wanted`` exist, dependencies first.
 
-    A package that is ``available`` (some distribution provides it) is never built, and neither is what only it needs.
+    A package that is ``available`` (some distribution provides it) is never built, nor what only it needs.
     Packages that this tree does not define are passed over: see :func:`external`.
 
     Raises:
