@@ -76,7 +76,9 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def child(name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> AsyncIterator[Child]:
+async def child(
+    name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, stdin_pipe: bool = False
+) -> AsyncIterator[Child]:
     """Start a child; it is ended when the block ends, however it ends.
 
     Args:
@@ -84,12 +86,13 @@ async def child(name: str, argv: Sequence[str], *, env: Mapping[str, str], log: 
         argv: program and arguments; no shell.
         env: its whole environment.
         log: file that takes its standard error.
+        stdin_pipe: whether we write to its standard input; otherwise it reads nothing.
     """
     with log.open("ab") as stderr:
         process = await asyncio.create_subprocess_exec(
             *argv,
             env=dict(env),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE if stdin_pipe else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             # Its own session: Ctrl-C at the terminal reaches the demo alone, which then ends its children

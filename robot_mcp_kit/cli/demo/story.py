@@ -26,7 +26,7 @@ from robot_mcp_kit.client.inbox import TERMINAL_TYPES, Inbox, Receipt
 from robot_mcp_kit.client.receiver import EventReceiver
 from robot_mcp_kit.client.session import RobotSession, ToolCallError, connect
 from robot_mcp_kit.sim.domain import isolated_environment, reserved_domain
-from robot_mcp_kit.sim.process import SimProcess
+from robot_mcp_kit.sim.process import SimProcess, SimProcessError
 from robot_mcp_kit.skills.config import NavigateSection, load_config
 
 SKILL = "navigate_to"
@@ -82,7 +82,7 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
             real_time_factor=settings.real_time_factor,
             parameters=dict(settings.sim_parameters),
         )
-        await asyncio.to_thread(stack.enter_context, sim)
+        await _start_sim(stack, sim, logs / "sim.log")
         receiver = EventReceiver(
             Inbox(secret), lambda receipt: loop.call_soon_threadsafe(receipts.put_nowait, receipt)
         )
@@ -222,6 +222,24 @@ class _WitnessReader:
     def accepted_after(self, time_s: float) -> float | None:
         """When the server first said that a goal sent after ``time_s`` is accepted."""
         return min((at for at in self._accepted_at_s if at >= time_s), default=None)
+
+
+async def _start_sim(stack: contextlib.AsyncExitStack, sim: SimProcess, log: Path) -> None:
+    """Start the simulator in a thread, and see to its end even when the start itself is cancelled."""
+    starting = asyncio.ensure_future(asyncio.to_thread(sim.start))
+
+    async def end() -> None:
+        # The first stop makes a start that still waits give up; the second ends what it had just started.
+        await asyncio.to_thread(sim.stop)
+        await asyncio.gather(starting, return_exceptions=True)
+        await asyncio.to_thread(sim.stop)
+        await asyncio.to_thread(log.write_text, "\n".join([*sim.output, ""]), encoding="utf-8")
+
+    stack.push_async_callback(end)
+    try:
+        await asyncio.shield(starting)
+    except SimProcessError as error:
+        raise DemoError(str(error)) from error
 
 
 @contextlib.asynccontextmanager
