@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from robot_mcp_kit.bridge.bridge import BridgeSettings
+from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.ros.parameters import ParameterSpec
 from robot_mcp_kit.server.auth import TOKEN_VARIABLE

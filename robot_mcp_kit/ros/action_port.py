@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 _FEEDBACK_DEPTH = 100  # 20 goals of one server at 100 Hz may burst while Python is busy
 _TAKEN_AFTER_S = 0.02  # a server that is alive has taken a request by then
-_REPEAT_CANCEL_S = 0.5
 _ASK_AGAIN_S = 1.0
 _HELD_FEEDBACK = 1000  # per goal, should the loop stall; the oldest go first
 _READY_POLL_S = 0.02
@@ -188,7 +187,7 @@ class RosActionPort(ActionPort):
 
     async def cancel_goal(self, goal_id: UUID) -> CancelReply:
         request = CancelGoal.Request(goal_info=GoalInfo(goal_id=_goal_id(goal_id)))
-        response = await self._cancel.call_again(request, _REPEAT_CANCEL_S)
+        response = await self._cancel.call(request)
         return CancelReply(
             code=int(response.return_code),
             canceling=any(bytes(info.goal_id.uuid) == goal_id.bytes for info in response.goals_canceling),
@@ -272,6 +271,10 @@ class RosActionPorts(ActionPorts):
             return self._ports[name]
         except KeyError:
             raise LookupError(f"no port was created for the action '{name}' ({action_type})") from None
+
+    def readiness(self) -> dict[str, bool]:
+        """Each configured action's full name, and whether its server is there."""
+        return {name: port.server_ready() for name, port in self._ports.items()}
 
     def action_names(self) -> list[str]:
         suffix = "/_action/status"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -146,6 +147,7 @@ class RosThread:
     def guarded(self, function: Callable[..., object]) -> Callable[..., None]:
         """Wrap a callback so that one bad message cannot end the executor (rclpy#983)."""
 
+        @functools.wraps(function)  # rclpy looks at the signature to decide what it passes
         def run(*arguments: Any) -> None:
             try:
                 function(*arguments)

@@ -138,9 +138,9 @@ def stop_tool(bridge: Bridge) -> Tool:
         title="Stop all motion",
         description=(
             "Stop everything the robot is doing for this bridge, now: every running task is cancelled, "
-            "whoever started it. Needs no arguments and is always safe to call and to repeat. It answers which "
-            "tasks were stopped and whether each action server confirmed it. This is not a safety-rated "
-            "emergency stop."
+            "whoever started it. Needs no arguments and is always safe to call and to repeat. It answers "
+            "which tasks were stopped and whether each action server confirmed it. This is not a "
+            "safety-rated emergency stop."
         ),
         schema={
             "type": "object",

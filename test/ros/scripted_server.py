@@ -74,7 +74,7 @@ class Server:
             return Fibonacci.Result(sequence=step.get("sequence", []))
 
     def obey(self) -> None:
-        for line in open(0, "rb", buffering=0, closefd=False):  # unbuffered: holds no lock at exit
+        for line in open(0, "rb", buffering=0, closefd=False):  # noqa: SIM115 - unbuffered: holds no lock at exit
             step = json.loads(line)
             if step["do"] == "accept":
                 self.accept = step["value"]
