@@ -37,7 +37,7 @@ def generate_launch_description() -> LaunchDescription:
         DeclareLaunchArgument(
             "callback_url",
             default_value="",
-            description="where events are posted, instead of RVC_CALLBACK_URL (the secret: RVC_EVENT_SECRET only)",
+            description="where events are posted (default: RVC_CALLBACK_URL; the secret: RVC_EVENT_SECRET)",
         ),
     ]
     for name, (_, description) in PARAMETERS.items():
