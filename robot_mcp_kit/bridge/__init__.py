@@ -1,1 +1,1 @@
-"""TODO"""
+"""One run of one goal: state machine, ledger, stop. Knows ports (ABCs) and no ROS."""

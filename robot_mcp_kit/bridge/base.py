@@ -1,4 +1,6 @@
-"""Ports of the bridge: what one run of one goal needs from the world. Adapters live in ``ros/`` and ``testing/``."""
+"""Ports of the bridge: what one run of one goal needs from the world. Adapters live in ``ros/`` and
+``testing/``.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class CancelReply:
     """Answer to ``cancel_goal``.
 
     ``code``: ``action_msgs/srv/CancelGoal``: 0 none, 1 rejected, 2 unknown goal, 3 already terminated.
-    ``canceling``: our goal is in ``goals_canceling`` (an rclpy server that refuses answers code 0 and an empty list).
+    ``canceling``: our goal is in ``goals_canceling`` (an rclpy server that refuses answers code 0 and an
+    empty list).
     """
 
     code: int
@@ -60,7 +63,9 @@ class ActionPort(abc.ABC):
 
     @abc.abstractmethod
     def server_count(self) -> int:
-        """How many servers offer this action name (more than one is a fault of the graph: two robots, one name)."""
+        """How many servers offer this action name (more than one is a fault of the graph: two robots, one
+        name).
+        """
 
     @abc.abstractmethod
     async def wait_for_server(self, timeout_s: float) -> bool:
@@ -97,7 +102,8 @@ class ActionPort(abc.ABC):
     ) -> GoalWatch:
         """Deliver that goal's feedback messages and status changes until closed.
 
-        ``on_other_goal_executing``: some *other* goal of this server became EXECUTING (tells preemption apart).
+        ``on_other_goal_executing``: some *other* goal of this server became EXECUTING (tells preemption
+        apart).
         """
 
 
@@ -111,14 +117,3 @@ class ActionPorts(abc.ABC):
     @abc.abstractmethod
     def action_names(self) -> list[str]:
         """All action names in the graph now, for "did you mean"."""
-
-
-class Clock(abc.ABC):
-    """Monotonic time and sleeping, so that tests need not wait."""
-
-    @abc.abstractmethod
-    def now(self) -> float:
-        """Monotonic seconds."""
-
-    @abc.abstractmethod
-    async def sleep(self, seconds: float) -> None: ...

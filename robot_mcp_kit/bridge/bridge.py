@@ -1,0 +1,371 @@
+"""The bridge: skills in, tasks out. Starts runs, stops them all, keeps two of them from one robot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from robot_mcp_kit.bridge.base import ActionPort, ActionPorts
+from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
+from robot_mcp_kit.bridge.outcomes import task_error
+from robot_mcp_kit.bridge.run import GoalRun, Surroundings
+from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
+from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
+from robot_mcp_kit.clock import Clock, SystemClock
+from robot_mcp_kit.errors import ArgumentError, GoalFieldError
+from robot_mcp_kit.models import TaskFailure, TaskInfo, TaskState
+from robot_mcp_kit.skills.arguments import parse_arguments
+from robot_mcp_kit.skills.base import GoalSpec, Skill, SkillArguments
+from robot_mcp_kit.skills.bridge_codes import bridge_failure
+from robot_mcp_kit.skills.config import RobotConfig
+from robot_mcp_kit.skills.navigation import WhereIsRobot
+from robot_mcp_kit.skills.registry import build_skills
+from robot_mcp_kit.skills.text import did_you_mean, nearest_first
+from robot_mcp_kit.skills.triggers import TriggerSet, check_triggers
+from robot_mcp_kit.tasks import TaskManager
+
+__all__ = ["Bridge", "BridgeSettings", "Started", "StopReport", "StoppedTask"]
+
+logger = logging.getLogger(__name__)
+
+MAX_KEY_CHARS = 200
+_NAVIGATORS = ("/NavigateToPose", "/NavigateThroughPoses")
+
+
+class StoppedTask(BaseModel):
+    """One task in a stop report."""
+
+    task_id: str
+    tool: str
+    state: TaskState | None
+    """The task's state now; ``None`` when the manager no longer knows it."""
+    stop_confirmed: bool
+    """The action server said that the goal has ended. ``False``: do not assume that the robot stands
+    still.
+    """
+    note: str
+
+
+class StopReport(BaseModel):
+    """What :meth:`Bridge.stop` did."""
+
+    reason: str
+    tasks: list[StoppedTask]
+    all_confirmed: bool
+    message: str
+    """One sentence for a planner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Answer to :meth:`Bridge.begin`."""
+
+    info: TaskInfo
+    summary: str
+    """What the robot was told, in words."""
+    replaces: tuple[str, ...] = ()
+    """Running tasks this one takes over from."""
+    existing: bool = False
+    """The task is an earlier one with the same idempotency key; nothing new was sent."""
+
+
+class Bridge:
+    """Runs goals as tasks. Lives on one event loop: every method is called there.
+
+    Args:
+        manager: owns the tasks.
+        ports: finds action servers.
+        config: the checked YAML.
+        settings: times.
+        skills: instead of those built from ``config``.
+        where: where the robot is now in the map frame, if somebody knows.
+        ledger: where starts are written down before a goal leaves; in memory by default.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self,
+        manager: TaskManager,
+        ports: ActionPorts,
+        config: RobotConfig,
+        *,
+        settings: BridgeSettings | None = None,
+        skills: Mapping[str, Skill] | None = None,
+        where: WhereIsRobot | None = None,
+        ledger: Ledger | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.skills: dict[str, Skill] = dict(build_skills(config, where) if skills is None else skills)
+        self.settings = settings if settings is not None else BridgeSettings()
+        self.ledger: Ledger = ledger if ledger is not None else MemoryLedger()
+        self._manager = manager
+        self._ports = ports
+        self._config = config
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._runs: dict[str, GoalRun] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+
+    # -- starting
+    # -----------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        skill_name: str,
+        arguments: Mapping[str, Any] | SkillArguments,
+        *,
+        triggers: Any = None,
+        idempotency_key: Any = None,
+    ) -> TaskInfo:
+        """As :meth:`begin`; only the task."""
+        return self.begin(skill_name, arguments, triggers=triggers, idempotency_key=idempotency_key).info
+
+    def begin(
+        self,
+        skill_name: str,
+        arguments: Mapping[str, Any] | SkillArguments,
+        *,
+        triggers: Any = None,
+        idempotency_key: Any = None,
+    ) -> Started:
+        """Validate, write down, start the task, and return without waiting for the action server (B1).
+
+        Args:
+            skill_name: key of :attr:`skills`.
+            arguments: as a model wrote them, or the skill's own arguments.
+            triggers: list of trigger objects.
+            idempotency_key: text; the same key with the same arguments answers with the same task, running or
+                ended, as long as the ledger keeps it, and moves nothing again.
+
+        Raises:
+            ArgumentError: names the argument (or ``triggers[i].field``, ``idempotency_key``); nothing moved.
+            TaskError: refused for another reason, with code and suggestions (``ROS_BUSY``,
+                ``ROS_TYPE_UNAVAILABLE``, ``BRIDGE_LEDGER_UNAVAILABLE``); nothing moved.
+        """
+        skill = self._skill(skill_name)
+        parsed = parse_arguments(skill.arguments, arguments)
+        attached = check_triggers(triggers)
+        watching = TriggerSet(attached, self._config.zones, skill.trigger_types)
+        key = _check_key(idempotency_key)
+        fingerprint = hash_arguments(skill.name, parsed.model_dump(mode="json", exclude_none=True))
+        if key is not None:
+            known = self._known_by_key(key, skill, fingerprint)
+            if known is not None:
+                return known
+        spec = skill.goal(parsed)
+        port = self._port(skill, spec)
+        replaces = self._take_turn(skill, port)
+        run = GoalRun(skill, spec, port, watching, self._around(skill), tuple(r.task_id for r in replaces))
+        info = self._manager.start(
+            skill.name, run.body, triggers=attached or None, est_duration_s=spec.est_duration_s
+        )
+        run.task_id = info.task_id
+        # The body has not begun: the row is there before the goal's first step (B2).
+        self._write_down(run, LedgerRow(info.task_id, skill.name, port.name, fingerprint, key))
+        self._runs[info.task_id] = run
+        for older in replaces:
+            if older.supersede(info.task_id):
+                logger.info("task %s: replaced by %s before it was sent", older.task_id, info.task_id)
+        logger.info(
+            "task %s: %s%s",
+            info.task_id,
+            spec.summary,
+            f", replaces {', '.join(run.replaces)}" if replaces else "",
+            extra={"task_id": info.task_id},
+        )
+        return Started(info, spec.summary, run.replaces)
+
+    def _skill(self, name: str) -> Skill:
+        try:
+            return self.skills[name]
+        except KeyError:
+            message = f'there is no skill "{name}".{did_you_mean(name, self.skills)}'
+            raise ArgumentError("skill", message, allowed=nearest_first(name, self.skills)) from None
+
+    def _known_by_key(self, key: str, skill: Skill, fingerprint: str) -> Started | None:
+        row = self.ledger.by_key(key)
+        if row is None:
+            return None
+        if row.arguments_hash != fingerprint:
+            raise ArgumentError(
+                "idempotency_key",
+                f"this key already started the task {row.task_id} with other arguments ({row.skill}); "
+                "use a new key for a new request",
+            )
+        info = self._manager.get(row.task_id)
+        if info is None:
+            raise ArgumentError(
+                "idempotency_key",
+                f"the task {row.task_id} of this key has ended and its record is gone; it is not run again. "
+                "Use a new key for a new request",
+            )
+        return Started(info, f"the task of this idempotency key ({skill.name})", existing=True)
+
+    def _port(self, skill: Skill, spec: GoalSpec) -> ActionPort:
+        action = skill.action_name
+        try:
+            port = self._ports.port(action, skill.action_type)
+            port.check_goal(spec.fields)
+        except LookupError as error:
+            raise task_error(
+                bridge_failure("ROS_TYPE_UNAVAILABLE", action=action, detail=f"{error}.")
+            ) from error
+        except GoalFieldError as error:
+            raise task_error(bridge_failure("ROS_INVALID_GOAL", action=action, detail=f"{error}.")) from error
+        return port
+
+    def _take_turn(self, skill: Skill, port: ActionPort) -> list[GoalRun]:
+        """Runs that a new goal for this port takes over from, by the skill's policy (B8)."""
+        busy = [run for run in self._live_runs() if run.port is port and not run.cancel_requested]
+        section = self._config.skills.get(skill.name)
+        if busy and section is not None and section.policy == "refuse":
+            raise task_error(bridge_failure("ROS_BUSY", action=port.name, other=busy[-1].task_id))
+        return busy
+
+    def _write_down(self, run: GoalRun, row: LedgerRow) -> None:
+        try:
+            self.ledger.record(row)
+        except LedgerError as error:
+            failure = bridge_failure("BRIDGE_LEDGER_UNAVAILABLE", action=run.port.name, detail=f"{error}.")
+            run.fail(failure)
+            raise task_error(failure) from error
+
+    def _around(self, skill: Skill) -> Surroundings:
+        return Surroundings(
+            ledger=self.ledger,
+            clock=self._clock,
+            settings=RunSettings.of(self.settings, self._config.skills.get(skill.name)),
+            action_names=self._ports.action_names,
+            annotate=self._manager.annotate,
+            keep=self._keep,
+            on_sending=self._on_sending,
+            other_navigation=self._other_navigation,
+        )
+
+    # -- stopping
+    # -----------------------------------------------------------------------------------------------
+
+    async def stop(self, reason: str) -> StopReport:
+        """Cancel everything this bridge runs, whoever started it.
+
+        Every cancel request is on its way before anything is awaited; then the confirmations are waited for,
+        about as long as the contract's grace. Takes no lock, needs no approval, may be repeated: unfinished
+        stops are asked for again (B22).
+        """
+        runs = self._live_runs()
+        logger.warning("stop (%s): %d running", reason, len(runs))
+        for run in runs:
+            if run.cancel_requested:
+                run.repeat_cancel()
+            else:
+                run.request_cancel(reason)
+        answers = await asyncio.gather(
+            *(self._manager.cancel(run.task_id) for run in runs), return_exceptions=True
+        )
+        for run, answer in zip(runs, answers, strict=True):
+            if isinstance(answer, BaseException):
+                logger.error("task %s: cancelling the task failed: %r", run.task_id, answer)
+        self._sweep()
+        tasks = [self._stopped(run) for run in runs]
+        confirmed = all(task.stop_confirmed for task in tasks)
+        return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=_stop_words(tasks))
+
+    def _stopped(self, run: GoalRun) -> StoppedTask:
+        info = self._manager.get(run.task_id)
+        stop = run.stop
+        ended = run.state is RunState.ENDED
+        return StoppedTask(
+            task_id=run.task_id,
+            tool=run.skill.name,
+            state=None if info is None else info.state,
+            stop_confirmed=stop.confirmed if stop is not None else ended,
+            note=stop.note
+            if stop is not None
+            else "The goal had already ended."
+            if ended
+            else "Still stopping.",
+        )
+
+    def fail_all(self, error_code: str, message: str) -> None:
+        """Fail every running task at once: the connection to the robot is gone, nothing can be followed."""
+        failure = TaskFailure(
+            error_code=error_code, message=message, recoverable=False, suggestions=["ask_person"]
+        )
+        for run in self._live_runs():
+            run.fail(failure)
+
+    async def aclose(self) -> None:
+        """Drop what is still followed after its task ended. Cancel the tasks first (``manager.aclose``)."""
+        for task in tuple(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    # -- the runs
+    # -----------------------------------------------------------------------------------------------
+
+    def running(self) -> list[str]:
+        """Ids of the tasks whose goal has not ended, oldest first; also cancelled ones that still stop."""
+        return [run.task_id for run in self._live_runs()]
+
+    def _live_runs(self) -> list[GoalRun]:
+        self._sweep()
+        return list(self._runs.values())
+
+    def _sweep(self) -> None:
+        for task_id, run in list(self._runs.items()):
+            if run.state is RunState.PREPARED:
+                info = self._manager.get(task_id)
+                if info is None or info.state != "running":
+                    run.abandon()
+            if run.state is RunState.ENDED:
+                del self._runs[task_id]
+
+    def _on_sending(self, run: GoalRun) -> None:
+        """From here on a server that takes one goal at a time ends the older ones for this one."""
+        for older in self._runs.values():
+            if older is run:
+                break
+            if older.port is run.port and older.state is not RunState.ENDED:
+                older.replaced_by = run.task_id
+
+    def _other_navigation(self, run: GoalRun) -> str | None:
+        if not run.port.type_name.endswith(_NAVIGATORS):
+            return None
+        for other in self._runs.values():
+            moving = other.state not in NOTHING_SENT and other.state is not RunState.ENDED
+            if moving and other.port is not run.port and other.port.type_name.endswith(_NAVIGATORS):
+                return other.task_id
+        return None
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._background.add(task)
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.debug("%s ended with %r", task.get_name(), task.exception())
+
+
+def _check_key(key: object) -> str | None:
+    if key is None:
+        return None
+    if not isinstance(key, str) or not key.strip() or len(key) > MAX_KEY_CHARS:
+        raise ArgumentError("idempotency_key", f"expected text of 1 to {MAX_KEY_CHARS} characters")
+    return key
+
+
+def _stop_words(tasks: list[StoppedTask]) -> str:
+    if not tasks:
+        return "Nothing was running for this bridge."
+    open_ones = [task.task_id for task in tasks if not task.stop_confirmed]
+    if not open_ones:
+        return f"All {len(tasks)} running tasks were stopped and the stop is confirmed."
+    return (
+        f"{len(tasks)} tasks were told to stop; not confirmed for {', '.join(open_ones)}. Do not assume that "
+        "the robot stands still; use the emergency stop if it moves."
+    )

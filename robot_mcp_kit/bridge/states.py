@@ -1,0 +1,64 @@
+"""The states of one goal's run, and which may follow which."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunState(StrEnum):
+    """Where a run stands. A goal may be on the wire from SENDING on."""
+
+    PREPARED = "prepared"
+    """Validated and written down; nothing sent."""
+    WAITING_FOR_SERVER = "waiting_for_server"
+    SENDING = "sending"
+    """The goal left, its acceptance is awaited."""
+    BACKING_OFF = "backing_off"
+    """Refused once; the one retry, under a new id, is due in a moment."""
+    SEARCHING = "searching"
+    """No answer came: looking for our goal id instead of sending again."""
+    EXECUTING = "executing"
+    """Accepted (not necessarily moving yet)."""
+    CANCELLING = "cancelling"
+    """A cancel is on the wire; the terminal result is awaited."""
+    ENDED = "ended"
+
+
+class Ending(StrEnum):
+    """How an ENDED run ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+_S = RunState
+TRANSITIONS: dict[RunState, frozenset[RunState]] = {
+    _S.PREPARED: frozenset({_S.WAITING_FOR_SERVER, _S.ENDED}),
+    _S.WAITING_FOR_SERVER: frozenset({_S.SENDING, _S.ENDED}),
+    _S.SENDING: frozenset({_S.EXECUTING, _S.BACKING_OFF, _S.SEARCHING, _S.ENDED}),
+    _S.BACKING_OFF: frozenset({_S.SENDING, _S.ENDED}),
+    _S.SEARCHING: frozenset({_S.EXECUTING, _S.CANCELLING, _S.ENDED}),
+    _S.EXECUTING: frozenset({_S.CANCELLING, _S.ENDED}),
+    _S.CANCELLING: frozenset({_S.ENDED}),
+    _S.ENDED: frozenset(),
+}
+"""Everything else raises :class:`IllegalTransitionError`. SENDING appears on both sides of BACKING_OFF only:
+a goal that may have been accepted is never followed by a second one."""
+
+NOTHING_SENT = frozenset({RunState.PREPARED, RunState.WAITING_FOR_SERVER, RunState.BACKING_OFF})
+"""In these states no goal of this run is, or may be, at a server."""
+
+
+class IllegalTransitionError(RuntimeError):
+    """A fault of the bridge itself: a step the table does not allow."""
+
+    def __init__(self, old: RunState, new: RunState) -> None:
+        super().__init__(f"a run cannot go from {old.value} to {new.value}")
+        self.old, self.new = old, new
+
+
+def check_transition(old: RunState, new: RunState) -> None:
+    """Raises IllegalTransitionError unless :data:`TRANSITIONS` allows the step."""
+    if new not in TRANSITIONS[old]:
+        raise IllegalTransitionError(old, new)
