@@ -1,7 +1,7 @@
 """The import rule: arrows between rooms point one way, and ROS and MCP stay where they belong.
 
-The rule is what keeps the contract usable without ROS or MCP, and the skills testable without a robot. The test
-reads the source, so it also sees imports inside functions and under ``TYPE_CHECKING``.
+The rule is what keeps the contract usable without ROS or MCP, and the skills testable without a robot. The
+test reads the source, so it also sees imports inside functions and under ``TYPE_CHECKING``.
 """
 
 from __future__ import annotations
