@@ -59,7 +59,6 @@ async def _run(ros: RosSide, settings: NodeSettings, config: RobotConfig) -> int
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end.set)
 
-    skills = build_skills(config)
     poster = EventPoster(settings.server_name)
     manager = TaskManager(settings.server_name, poster)
 
@@ -68,8 +67,12 @@ async def _run(ros: RosSide, settings: NodeSettings, config: RobotConfig) -> int
         bridge.fail_all("ROS_EXECUTOR_DEAD", f"The bridge lost its connection to ROS: {reason}.")
         end.set()
 
-    ports = await ros.start([(s.action_name, s.action_type) for s in skills.values()], on_death=ros_died)
-    bridge = Bridge(manager, ports, config, settings=settings.bridge)
+    ports = await ros.start(on_death=ros_died)
+    where = await ros.read_pose(config.robot)
+    skills = build_skills(config, where.pose)
+    for skill in skills.values():
+        await ports.create(skill.action_name, skill.action_type)  # discovery begins now
+    bridge = Bridge(manager, ports, skills, config, settings=settings.bridge)
 
     def stop_now() -> None:
         task = loop.create_task(bridge.stop("the ~/stop service was called"))

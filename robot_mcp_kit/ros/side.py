@@ -12,7 +12,9 @@ from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
 from robot_mcp_kit.ros.action_port import RosActionPorts
+from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
 from robot_mcp_kit.ros.thread import RosThread
+from robot_mcp_kit.skills.config import RobotSection
 
 logger = logging.getLogger(__name__)
 
@@ -42,20 +44,22 @@ class RosSide:
         self.thread: RosThread | None = None
         self.ports: RosActionPorts | None = None
 
-    async def start(
-        self, actions: Sequence[tuple[str, str]], *, on_death: Callable[[str], None]
-    ) -> RosActionPorts:
-        """Spin, and create the ports of ``actions`` (name, type), so that discovery begins now.
-
-        Raises:
-            LookupError: an action type cannot be imported; names the package.
-        """
+    async def start(self, *, on_death: Callable[[str], None]) -> RosActionPorts:
+        """Begin to spin. The ports of actions are created on the answer."""
         self.thread = RosThread(self.context, self.node, asyncio.get_running_loop(), on_death=on_death)
         self.thread.start()
         self.ports = RosActionPorts(self.node, self.thread)
-        for name, type_name in actions:
-            await self.ports.create(name, type_name)
         return self.ports
+
+    async def read_pose(self, robot: RobotSection) -> PoseReader:
+        """Begin to read where the robot is, by the adapter that ``robot.pose.source`` names.
+
+        Raises:
+            ConfigError: that adapter needs something which is not installed.
+        """
+        thread = self._running()
+        make = POSE_READERS[robot.pose.source]
+        return await thread.call(lambda: make(self.node, thread, robot))
 
     async def offer_stop(self, on_stop: Callable[[], None]) -> None:
         """Offer ``~/stop`` (std_srvs/Trigger, B37).

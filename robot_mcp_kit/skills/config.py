@@ -59,6 +59,18 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class PoseSection(Section):
+    """Where the robot's own position is read from: a topic, or TF where tf2_ros is installed."""
+
+    source: Literal["topic", "tf"] = "topic"
+    topic: ActionName = "amcl_pose"
+    type: Literal[
+        "geometry_msgs/msg/PoseWithCovarianceStamped", "geometry_msgs/msg/PoseStamped", "nav_msgs/msg/Odometry"
+    ] = "geometry_msgs/msg/PoseWithCovarianceStamped"
+    max_age_s: Positive | None = None
+    """Older positions count as unknown. ``null``: any age; AMCL is silent while the robot stands still."""
+
+
 class RobotSection(Section):
     """Who the robot is and which TF frames a goal may name."""
 
@@ -68,6 +80,7 @@ class RobotSection(Section):
     base_frame: Frame = "base_link"
     frames: Annotated[list[Frame], Field(min_length=1)] | None = None
     """Frames a goal may be given in. Default: only ``map_frame``."""
+    pose: PoseSection = PoseSection()
 
     @property
     def goal_frames(self) -> list[str]:
@@ -378,6 +391,7 @@ __all__ = [
     "NavigateSection",
     "NavigationLimits",
     "Place",
+    "PoseSection",
     "Range",
     "RobotConfig",
     "RobotSection",

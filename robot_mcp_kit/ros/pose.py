@@ -1,0 +1,126 @@
+"""Where the robot is, measured: from a pose topic, or from TF where tf2_ros is installed (B18)."""
+
+from __future__ import annotations
+
+import abc
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.qos import DurabilityPolicy, QoSProfile
+
+from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.ros.thread import RosThread
+from robot_mcp_kit.skills.base import Pose2D
+from robot_mcp_kit.skills.config import PoseSection, RobotSection
+from robot_mcp_kit.skills.geometry import Quaternion, quaternion_to_yaw
+
+logger = logging.getLogger(__name__)
+
+
+class PoseReader(abc.ABC):
+    """Answers where the robot's base is in the map frame, from what has already arrived. Never waits."""
+
+    @abc.abstractmethod
+    def pose(self) -> Pose2D | None:
+        """The latest measured pose in the map frame, ``None`` while unknown or too old."""
+
+
+class TopicPose(PoseReader):
+    """The latest message of a pose topic. Build it on the rclpy thread."""
+
+    def __init__(self, node: Any, ros: RosThread, robot: RobotSection) -> None:
+        self._map_frame = robot.map_frame
+        self._section: PoseSection = robot.pose
+        self._latest: tuple[Any, float] | None = None
+        self._wrong_frame = ""
+        durabilities = [DurabilityPolicy.VOLATILE]
+        if self._section.type == "geometry_msgs/msg/PoseWithCovarianceStamped":
+            # AMCL publishes latched and is silent while the robot stands, so the last pose must be asked for; but
+            # a latched subscription hears no volatile publisher, so there is one of each.
+            durabilities.append(DurabilityPolicy.TRANSIENT_LOCAL)
+        for durability in durabilities:
+            node.create_subscription(
+                load_interface(self._section.type),
+                self._section.topic,
+                ros.guarded(self._received),
+                QoSProfile(depth=1, durability=durability),
+                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+            )
+
+    def _received(self, message: Any) -> None:
+        self._latest = (message, time.monotonic())
+
+    def pose(self) -> Pose2D | None:
+        latest = self._latest
+        if latest is None:
+            return None
+        message, received_s = latest
+        limit_s = self._section.max_age_s
+        if limit_s is not None and time.monotonic() - received_s > limit_s:
+            return None
+        frame = message.header.frame_id
+        if frame != self._map_frame:
+            if frame != self._wrong_frame:
+                self._wrong_frame = frame
+                logger.error(
+                    "robot.pose.topic %s is in the frame '%s', not in robot.map_frame '%s'; it is not used",
+                    self._section.topic,
+                    frame,
+                    self._map_frame,
+                )
+            return None
+        pose = message.pose.pose if hasattr(message.pose, "pose") else message.pose
+        return _planar(pose.position, pose.orientation, frame)
+
+
+class TfPose(PoseReader):
+    """``map_frame`` to ``base_frame`` from TF. Build it on the rclpy thread.
+
+    Raises:
+        ConfigError: tf2_ros is not installed.
+    """
+
+    def __init__(self, node: Any, _ros: RosThread, robot: RobotSection) -> None:
+        try:
+            from tf2_ros import Buffer, TransformException, TransformListener
+        except ImportError as error:
+            raise ConfigError(
+                "robot.pose.source: tf needs tf2_ros, which is not installed here; "
+                "install ros-$ROS_DISTRO-tf2-ros or use source: topic"
+            ) from error
+        self._robot = robot
+        self._clock = node.get_clock()
+        self._buffer = Buffer()
+        self._listener = TransformListener(self._buffer, node)
+        self._unavailable: type[Exception] = TransformException
+        self._time = load_interface("builtin_interfaces/msg/Time")
+
+    def pose(self) -> Pose2D | None:
+        from rclpy.time import Time
+
+        try:
+            found = self._buffer.lookup_transform(self._robot.map_frame, self._robot.base_frame, Time())
+        except self._unavailable:
+            return None
+        limit_s = self._robot.pose.max_age_s
+        if limit_s is not None:
+            age = self._clock.now() - Time.from_msg(found.header.stamp)
+            if age.nanoseconds * 1e-9 > limit_s:
+                return None
+        return _planar(found.transform.translation, found.transform.rotation, self._robot.map_frame)
+
+
+POSE_READERS: dict[str, Callable[[Any, RosThread, RobotSection], PoseReader]] = {
+    "topic": TopicPose,
+    "tf": TfPose,
+}
+"""By ``robot.pose.source``."""
+
+
+def _planar(position: Any, orientation: Any, frame: str) -> Pose2D:
+    yaw = quaternion_to_yaw(Quaternion(orientation.x, orientation.y, orientation.z, orientation.w))
+    return Pose2D(x_m=float(position.x), y_m=float(position.y), yaw_rad=yaw, frame=frame)
