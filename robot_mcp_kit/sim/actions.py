@@ -142,6 +142,10 @@ class SimActionServer(abc.ABC):
             self._condition.notify_all()
         if replaced is not None:
             self.terminate(replaced)
+        self.start_executing(handle)
+
+    def start_executing(self, handle: ServerGoalHandle) -> None:
+        """EXECUTING, and let the executor wait for the end."""
         try:
             handle.execute()
         except RCLError:
@@ -212,7 +216,15 @@ class SimActionServer(abc.ABC):
 
     def result(self, code: int = 0, text: str = "") -> Any:
         """A result message with its error fields set."""
-        return self.action_type.Result(error_code=code, error_msg=text)
+        return self.action_type.Result(error_code=max(0, min(code, 65535)), error_msg=text)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any goal has not ended yet."""
+        return bool(self._slots)
+
+    def forget(self) -> None:  # noqa: B027  most have nothing to forget
+        """Forget what earlier goals left behind; called when the world is reset."""
 
     @property
     def pending(self) -> Slot | None:
@@ -268,4 +280,4 @@ class SimActionServer(abc.ABC):
             return False
         if self.clock.now_s - slot.started_s < faults.abort_after_s:
             return False
-        return slot.end("aborted", self.result(max(0, faults.abort_code), "aborted by a simulated fault"))
+        return slot.end("aborted", self.result(faults.abort_code, "aborted by a simulated fault"))

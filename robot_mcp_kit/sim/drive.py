@@ -172,6 +172,15 @@ class FollowPath(Motion):
         self._aligned = False
         self._arrived = False
 
+    def rest(self, x_m: float, y_m: float, *, within_m: float) -> Path | None:
+        """What is left of the path from a point on; ``None`` when the point is farther off the path than
+        that.
+        """
+        px, py = self._points[self._index]
+        if math.hypot(px - x_m, py - y_m) > within_m:
+            return None
+        return self.path.rest_from(self._index, x_m, y_m)
+
     def _advance(self, x: float, y: float) -> None:
         """Move the index to the nearest sample, looking only ahead: a path that passes itself is not cut
         short.

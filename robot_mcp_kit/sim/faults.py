@@ -34,6 +34,11 @@ def _help(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
 
 
+def _setting(default: Any, text: str) -> Any:
+    """Not a fault, only another way to run: ``~/reset_faults`` leaves it alone."""
+    return field(default=default, metadata={"help": text, "setting": True})
+
+
 @dataclass
 class Faults:
     """The present switches. The defaults are a healthy robot."""
@@ -45,8 +50,8 @@ class Faults:
     slow_down: float = _help(1.0, "Factor on the base's top speed, (0, 1].")
     lose_localization: bool = _help(False, "No map to odom transform, no amcl_pose, no navigation feedback.")
     stuck: bool = _help(False, "The wheels turn but the base does not move.")
-    drop_object: bool = _help(False, "Drop what the gripper holds; goes back to false by itself.")
-    object_in_gripper: str = _help("", "Put this object between the fingers; goes back to empty by itself.")
+    drop_object: bool = _help(False, "Setting it to true drops what the gripper holds (each time it is set).")
+    object_in_gripper: str = _help("", "Setting a name puts that object between the open fingers.")
     arm_stuck: bool = _help(False, "The arm's joints do not move.")
     dock_hidden: bool = _help(False, "The dock is not detected (904).")
     no_charge: bool = _help(False, "The dock gives no current (906).")
@@ -64,12 +69,24 @@ class Faults:
     silent_feedback: bool = _help(False, "No feedback is published.")
     die_after_s: float = _help(0.0, "The process ends at once this long from now (wall s); 0 is never.")
 
+    stop_on_failure: bool = _setting(True, "Whether follow_waypoints stops at a waypoint it cannot reach.")
+    allow_stalling: bool = _setting(False, "Whether a gripper that stalls has succeeded.")
+    gripper_feedback: bool = _setting(
+        False, "Whether the gripper publishes feedback (the usual one does not)."
+    )
+
     def touches(self, action_name: str) -> bool:
         """Whether the per-action switches act on that action."""
         return not self.fault_actions or action_name in self.fault_actions
 
 
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Faults)}
+
+
+HEALTHY: dict[str, Any] = {
+    name: getattr(Faults(), name) for name, f in FIELDS.items() if not f.metadata.get("setting")
+}
+"""The values that ``~/reset_faults`` puts back."""
 
 
 def help_text(name: str) -> str:

@@ -79,7 +79,7 @@ class Navigator(SimActionServer):
     def goal_poses(self, request: Any) -> list[Any]:
         return [request.pose]
 
-    def on_start(self) -> None:
+    def on_start(self, request: Any) -> None:
         """The goal's poses are known."""
 
     def on_tick(self) -> None:
@@ -92,6 +92,9 @@ class Navigator(SimActionServer):
 
     def final_result(self, code: int, text: str, *, success: bool) -> Any:  # noqa: ARG002
         return self.result(code, text)
+
+    def forget(self) -> None:
+        self.path = None
 
     # -- one goal ----------------------------------------------------------------------------------
 
@@ -128,7 +131,7 @@ class Navigator(SimActionServer):
         self._plan_due_s = self._start_s + PLANNING_S
         self._needs_plan = True
         self.recoveries = 0
-        self.on_start()
+        self.on_start(slot.request)
         return ""
 
     def _navigate(self, slot: Slot) -> None:
@@ -174,7 +177,7 @@ class Navigator(SimActionServer):
             return False
         self.world.base.stop(self._motion)
         self._recovery.halt()
-        self.terminate(self._running)
+        self._running.end("canceled", self.final_result(0, "", success=False))
         if pending is not None:
             self.drop_pending()
         return True
@@ -244,16 +247,13 @@ class Navigator(SimActionServer):
         with self.world.lock:
             here, planner = (base.x_m, base.y_m), self.world.planner
             clearance = planner.clearance
-        old = self.path
-        unchanged = (
-            old is not None
-            and not self._needs_plan
-            and self._planned_on is clearance
-            and old.offset_m(*here) < OFF_PATH_M
-        )
+        # On an unchanged map the planner would find the rest of the same path again.
+        rest = None
+        if self._motion is not None and not self._needs_plan and self._planned_on is clearance:
+            rest = self._motion.rest(*here, within_m=OFF_PATH_M)
+        unchanged = rest is not None
         try:
-            # On an unchanged map the planner would find the rest of the same path again.
-            new = old.trimmed(*here) if old is not None and unchanged else self.find_path(planner, here)
+            new = rest or self.find_path(planner, here)
         except PlanError as error:
             self._fail("compute_path", error.code + self.PLANNER_OFFSET, str(error), now_s)
             return False

@@ -22,12 +22,20 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from robot_mcp_kit.sim.actions import SimActionServer
+from robot_mcp_kit.sim.arm import JOINT_NAMES
+from robot_mcp_kit.sim.behaviors import BackUpServer, DriveOnHeadingServer, SpinServer, WaitServer
 from robot_mcp_kit.sim.clock import SimClock
+from robot_mcp_kit.sim.docking import DockRobotServer, UndockRobotServer
 from robot_mcp_kit.sim.engine import Engine
 from robot_mcp_kit.sim.floorplan import Pose, describe
+from robot_mcp_kit.sim.gripping import FINGER_JOINT, GripperServer
+from robot_mcp_kit.sim.moveit import MoveGroupServer
 from robot_mcp_kit.sim.navigation import Muxer, NavigateToPoseServer
 from robot_mcp_kit.sim.parameters import FaultSwitches, declare_start
 from robot_mcp_kit.sim.publishers import Publishers
+from robot_mcp_kit.sim.through_poses import NavigateThroughPosesServer
+from robot_mcp_kit.sim.trajectory import TrajectoryServer
+from robot_mcp_kit.sim.waypoints import FollowWaypointsServer
 from robot_mcp_kit.sim.world import World
 
 READY = "sim ready"
@@ -42,6 +50,7 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
 
     * ``~/state`` (std_srvs/Trigger): the truth as JSON: pose, speeds, objects, battery, counts of goals.
     * ``~/goals`` (std_msgs/String, transient local): one JSON object a goal request, as the server saw it.
+    * ``~/reset_world`` (std_srvs/Trigger): robot and objects back to the start; refused while goals run.
     * faults: see :mod:`robot_mcp_kit.sim.faults`.
     """
 
@@ -53,9 +62,6 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
         self.localization_noise_m = float(values["localization_noise_m"])
         self.recovery_retries = int(values["recovery_retries"])
         self.result_timeout_s = int(values["result_timeout_s"])
-        self.stop_on_failure = bool(values["stop_on_failure"])
-        self.allow_stalling = bool(values["allow_stalling"])
-        self.gripper_feedback = bool(values["gripper_feedback"])
         self.behavior_trees = [str(name) for name in values["behavior_trees"]]
         if not self.behavior_trees:
             raise ValueError("behavior_trees: give at least one file name")
@@ -72,12 +78,26 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
         latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._goals = self.create_publisher(String, "~/goals", latched)
         self.create_service(Trigger, "~/state", self._on_state)
+        self.create_service(Trigger, "~/reset_world", self._on_reset_world)
         self.publishers_thread = Publishers(self)
         self.servers = self._make_servers()
 
     def _make_servers(self) -> list[SimActionServer]:
         muxer = Muxer()
-        return [NavigateToPoseServer(self, muxer)]
+        return [
+            NavigateToPoseServer(self, muxer),
+            NavigateThroughPosesServer(self, muxer),
+            FollowWaypointsServer(self),
+            SpinServer(self),
+            BackUpServer(self),
+            DriveOnHeadingServer(self),
+            WaitServer(self),
+            DockRobotServer(self),
+            UndockRobotServer(self),
+            TrajectoryServer(self),
+            MoveGroupServer(self),
+            GripperServer(self),
+        ]
 
     def start(self) -> None:
         """Let time run."""
@@ -95,7 +115,10 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
 
     def joint_state(self) -> tuple[list[str], list[float], list[float]]:
         """Names, positions and velocities of all joints."""
-        return [], [], []
+        with self.world.lock:
+            arm, gripper = self.world.arm, self.world.gripper
+            names = [*JOINT_NAMES, FINGER_JOINT]
+            return names, [*arm.positions, gripper.gap_m], [*arm.rates, gripper.speed]
 
     def record_goal(self, action: str, goal_id: str | None, *, accepted: bool) -> None:
         """Tell the world that a goal request arrived."""
@@ -117,6 +140,7 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
         """The world as it is, as JSON-able data."""
         with self.world.lock:
             world, base = self.world, self.world.base
+            world.carry()
             return {
                 "sim_time_s": self.clock.now_s,
                 "real_time_factor": self.engine.real_time_factor,
@@ -128,6 +152,13 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
                 "room": world.plan.room_at(base.x_m, base.y_m),
                 "docked_at": world.docked_at.name if world.docked_at else None,
                 "battery": {"percentage": world.battery.percentage, "charging": world.battery.charging},
+                "joints": dict(zip(JOINT_NAMES, world.arm.positions, strict=True)),
+                "tool": list(world.tool_in_map()),
+                "gripper": {
+                    "gap_m": world.gripper.gap_m,
+                    "holding": world.gripper.held.spec.name if world.gripper.held else None,
+                },
+                "objects": {name: [t.x_m, t.y_m, t.z_m] for name, t in world.things.items()},
                 "goals": dict(self._counts),
                 "errors": list(self.errors),
                 "floor_plan": describe(world.plan),
@@ -136,6 +167,18 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
     def _on_state(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = not self.errors and self.engine.error is None
         response.message = json.dumps(self.truth())
+        return response
+
+    def _on_reset_world(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        busy = [server.name for server in self.servers if server.busy]
+        response.success = not busy
+        if busy:
+            response.message = f"goals are running ({', '.join(busy)}): cancel them first"
+            return response
+        self.world.reset()
+        for server in self.servers:
+            server.forget()
+        response.message = "everything is back where it was"
         return response
 
 

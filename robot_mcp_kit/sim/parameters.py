@@ -50,9 +50,6 @@ START: dict[str, Start] = {
     "battery_percentage": Start(0.85, "Charge at the start, 0..1.", 0.0, 1.0),
     "recovery_retries": Start(6, "How many recoveries a navigator tries before it gives up.", 0, 100),
     "result_timeout_s": Start(10, "How long results are kept after the end of a goal (wall s).", 0, 86400),
-    "stop_on_failure": Start(True, "Whether follow_waypoints stops at the first waypoint it cannot reach."),
-    "allow_stalling": Start(False, "Whether a gripper that stalls has succeeded."),
-    "gripper_feedback": Start(False, "Whether the gripper publishes feedback (the standard one does not)."),
     "behavior_trees": Start(
         [DEFAULT_TREE], "File names of the behavior trees that exist; the first is the default."
     ),
@@ -161,7 +158,7 @@ class FaultSwitches:
             self._node.get_logger().error(problem)
 
     def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problems = self.set({name: faults.default(name) for name in faults.FIELDS})
+        problems = self.set(dict(faults.HEALTHY))
         response.success = not problems
         response.message = "; ".join(problems) or "all faults are off"
         return response

@@ -78,14 +78,9 @@ class Path:
         """Length from the sample nearest to the point (over the whole path) to the end."""
         return float(self.to_end_m[self.nearest(x_m, y_m)])
 
-    def offset_m(self, x_m: float, y_m: float) -> float:
-        """Distance from a point to the nearest sample."""
-        px, py = self.points[self.nearest(x_m, y_m)]
-        return math.hypot(px - x_m, py - y_m)
-
-    def trimmed(self, x_m: float, y_m: float) -> Path:
-        """The rest of the path, starting at the given point."""
-        index = min(self.nearest(x_m, y_m) + 1, len(self.points) - 1)
+    def rest_from(self, index: int, x_m: float, y_m: float) -> Path:
+        """The path after that sample, starting at the given point."""
+        index = min(index + 1, len(self.points) - 1)
         points = np.vstack([[x_m, y_m], self.points[index:]])
         first = math.hypot(points[1, 0] - x_m, points[1, 1] - y_m)
         to_end = np.concatenate([[self.to_end_m[index] + first], self.to_end_m[index:]])
