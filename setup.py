@@ -7,6 +7,7 @@ from setuptools import setup
 NAME = "robot_mcp_kit"
 
 setup(
+    license="Apache-2.0",
     python_requires=">=3.11",
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
