@@ -27,7 +27,8 @@ class TaskError(Exception):
         self.error_code = error_code
         self.message = message
         self.recoverable = recoverable
-        self.suggestions = list(suggestions or ())
+        # A single text is one suggestion, not a list of its characters.
+        self.suggestions = [suggestions] if isinstance(suggestions, str) else list(suggestions or ())
 
 
 class ArgumentError(ValueError):
