@@ -8,12 +8,14 @@ skill serves every ROS distribution whose messages differ by a field.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
 
 
@@ -85,6 +87,43 @@ class GoalSpec:
     est_duration_s: float | None = None
     context: dict[str, Any] = field(default_factory=dict)
     """What the reader and the outcome need to know about the goal (target pose, tolerance, ...)."""
+    other_forms: tuple[dict[str, Any], ...] = ()
+    """The same goal as other distributions spell it (a field less, a list for a message). The bridge sends
+    the first form that fits the installed type: :func:`fit_goal`.
+    """
+
+
+def fit_goal(spec: GoalSpec, check: Callable[[Mapping[str, Any]], None]) -> GoalSpec:
+    """The goal in the first of its forms that ``check`` takes (``ActionPort.check_goal``).
+
+    Raises:
+        GoalFieldError: no form fits; tells what is wrong with each.
+    """
+    complaints: list[GoalFieldError] = []
+    for fields in (spec.fields, *spec.other_forms):
+        try:
+            check(fields)
+        except GoalFieldError as error:
+            complaints.append(error)
+        else:
+            return replace(spec, fields=fields, other_forms=())
+    first, *others = complaints
+    told = "".join(f"; or, as another distribution spells it, {error}" for error in others)
+    raise GoalFieldError(first.path, first.message + told)
+
+
+@dataclass(frozen=True, slots=True)
+class StopTopic:
+    """One message that a stop publishes besides ``cancel_goal``, for servers that stop only so.
+
+    ``topic`` is resolved in the node's namespace unless it begins with a slash; ``fields`` are the message's
+    by name.
+    """
+
+    topic: str
+    type: str
+    """``std_msgs/msg/String``."""
+    fields: Mapping[str, Any]
 
 
 class FeedbackReader(abc.ABC):
@@ -112,6 +151,14 @@ class Skill(abc.ABC):
     """``nav2_msgs/action/NavigateToPose``."""
     arguments: type[SkillArguments]
     trigger_types: frozenset[str] = frozenset({"progress_above"})
+    resources: frozenset[str] = frozenset()
+    """Parts of the robot that the goal moves (``base``, ``arm``, ``gripper``). Goals of different skills that
+    share one must not run at the same time, whatever their action servers think of it.
+    """
+    stop_topic: StopTopic | None = None
+    """What a cancel really needs beyond ``cancel_goal``: published once with each cancel request."""
+    after_stop: str = ""
+    """One sentence for a confirmed cancel, when "cancelled" does not yet mean "at rest"."""
 
     @abc.abstractmethod
     def goal(self, arguments: SkillArguments) -> GoalSpec:

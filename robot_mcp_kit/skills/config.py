@@ -7,56 +7,32 @@ alternative is a robot that drives by a default nobody chose.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.skills.config_nav2 import NAV2_SECTIONS, DockSection, DriveSection, NavigateSection
+from robot_mcp_kit.skills.config_types import (
+    ActionName,
+    Frame,
+    Name,
+    NavigationLimits,
+    Positive,
+    Range,
+    Real,
+    Section,
+    SkillSection,
+    Yaw,
+)
 from robot_mcp_kit.skills.geometry import edges_cross, point_in_polygon, polygon_area
 from robot_mcp_kit.skills.text import did_you_mean
 from robot_mcp_kit.skills.yaml_tree import Document, KeyPath, dotted, read_yaml
-
-TWO_PI = math.tau
-
-
-def _frame(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if not value.strip():
-        raise ValueError('a frame name must not be empty; "map" is usual')
-    if value.startswith("/"):
-        raise ValueError(f'TF2 frame names have no leading slash; write "{value.lstrip("/")}"')
-    return value
-
-
-def _yaw(value: Any) -> Any:
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > TWO_PI:
-        raise ValueError(
-            f"more than a full turn; yaw is in radians (are these degrees? {value:g} degrees are "
-            f"{math.radians(value):.4f} rad)"
-        )
-    return value
-
-
-Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
-NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
-Yaw = Annotated[Real, BeforeValidator(_yaw)]
-Frame = Annotated[str, BeforeValidator(_frame)]
-Name = Annotated[str, Field(min_length=1, max_length=80)]
-ActionType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*/action/[A-Z][A-Za-z0-9]*$")]
-ActionName = Annotated[str, Field(pattern=r"^[~/]?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$")]
-
-
-class Section(BaseModel):
-    """Base of every section: unknown keys are refused, values do not change after the start."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class PoseSection(Section):
@@ -65,7 +41,9 @@ class PoseSection(Section):
     source: Literal["topic", "tf"] = "topic"
     topic: ActionName = "amcl_pose"
     type: Literal[
-        "geometry_msgs/msg/PoseWithCovarianceStamped", "geometry_msgs/msg/PoseStamped", "nav_msgs/msg/Odometry"
+        "geometry_msgs/msg/PoseWithCovarianceStamped",
+        "geometry_msgs/msg/PoseStamped",
+        "nav_msgs/msg/Odometry",
     ] = "geometry_msgs/msg/PoseWithCovarianceStamped"
     max_age_s: Positive | None = None
     """Older positions count as unknown. ``null``: any age; AMCL is silent while the robot stands still."""
@@ -93,84 +71,8 @@ class RobotSection(Section):
         return self
 
 
-class Range(Section):
-    """Both ends are allowed values."""
-
-    min: Real
-    max: Real
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_pair(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(value) != 2:
-                raise ValueError("write two numbers: [min, max]")
-            return {"min": value[0], "max": value[1]}
-        return value
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Range:
-        if not self.min < self.max:
-            raise ValueError(f"the first number must be the smaller one, got [{self.min:g}, {self.max:g}]")
-        return self
-
-    def __contains__(self, value: float) -> bool:
-        return self.min <= value <= self.max
-
-    def __str__(self) -> str:
-        return f"{self.min:g} .. {self.max:g}"
-
-
-class NavigationLimits(Section):
-    """Where a drive may end, in ``map_frame``. Goals in other frames are refused while ``x_m`` or ``y_m``
-    is set.
-    """
-
-    x_m: Range | None = None
-    y_m: Range | None = None
-    max_distance_m: Positive | None = None
-    """Straight line from where the robot is now; goals are refused while its position is unknown."""
-
-
-class SkillSection(Section):
-    """What every skill has, whatever its action."""
-
-    action: ActionName
-    """As in ``ros2 action list``. Relative names are resolved in the node's namespace; a remap does not
-    work.
-    """
-    type: ActionType
-    enabled: bool = True
-    policy: Literal["replace", "refuse"] = "replace"
-    """A second goal while one runs: it takes over, or it is refused."""
-    server_wait_s: NotNegative | None = None
-    acceptance_timeout_s: Positive | None = None
-    feedback_timeout_s: NotNegative | None = None
-    """Silence after which the task is marked stalled; 0: never, for actions without feedback.
-
-    Left out (or ``null``), these three are the node's parameters of the same names.
-    """
-    result_timeout_s: Positive | None = None
-    """Longest a goal may take, wall clock; then it is cancelled and fails. ``null``: no limit, as in Nav2."""
-
-
-class NavigateSection(SkillSection):
-    """``nav2_msgs/action/NavigateToPose``."""
-
-    goal_tolerance_m: Positive = 0.5
-    """A drive that "succeeded" but ended farther from the goal than this is reported as failed."""
-    yaw_tolerance_rad: Positive = 0.5
-    behavior_tree: str = ""
-    """File on the robot, empty for Nav2's default. Never chosen by the caller: the robot opens what it
-    names.
-    """
-    nominal_speed_mps: Positive | None = None
-    """Typical speed, for the first rough duration of a trip."""
-    limits: NavigationLimits = NavigationLimits()
-
-
-SECTIONS: dict[str, type[SkillSection]] = {"nav2_msgs/action/NavigateToPose": NavigateSection}
-"""Which section an action type is configured by. A new kind of skill adds one line here."""
+SECTIONS: dict[str, type[SkillSection]] = {**NAV2_SECTIONS}
+"""Which section an action type is configured by."""
 
 
 class Place(Section):
@@ -181,7 +83,7 @@ class Place(Section):
     yaw_rad: Yaw
     frame: Frame = "map"
     description: str = ""
-    aliases: list[Name] = []
+    aliases: list[Name] = Field(default_factory=list)
 
 
 class Zone(Section):
@@ -221,9 +123,9 @@ class RobotConfig(Section):
     """The whole file."""
 
     robot: RobotSection = RobotSection()
-    skills: dict[Name, Annotated[SkillSection, Field()]] = {}
-    places: dict[Name, Place] = {}
-    zones: dict[Name, Zone] = {}
+    skills: dict[Name, Annotated[SkillSection, Field()]] = Field(default_factory=dict)
+    places: dict[Name, Place] = Field(default_factory=dict)
+    zones: dict[Name, Zone] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -299,20 +201,9 @@ def parse_config(text: str, source: str = "skills.yaml") -> RobotConfig:
 def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
     """Faults between sections, which no single value shows."""
     frames = config.robot.goal_frames
-    owner: dict[str, str] = {}
-    for name, place in config.places.items():
-        for index, known in enumerate([name, *place.aliases]):
-            path: KeyPath = ("places", name) if index == 0 else ("places", name, "aliases", index - 1)
-            folded = fold_name(known)
-            if not folded:
-                yield path, "a name needs at least one letter or digit"
-            elif folded in owner:
-                yield (
-                    path,
-                    f'"{known}" already names the place "{owner[folded]}"; names and aliases must differ',
-                )
-            else:
-                owner[folded] = name
+    yield from _double_names(
+        ("places",), {name: place.aliases for name, place in config.places.items()}, "place"
+    )
     for kind, things in (("places", config.places), ("zones", config.zones)):
         for name, thing in things.items():
             if thing.frame not in frames:
@@ -325,8 +216,41 @@ def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
                 ("skills", skill, "type"),
                 f'no skill for "{section.type}" in this version (known: {known_types})',
             )
-        if isinstance(section, NavigateSection) and section.enabled:
+        if isinstance(section, DriveSection) and section.enabled:
             yield from _places_outside(config, skill, section.limits)
+        if isinstance(section, DockSection):
+            yield from _dock_faults(config, skill, section)
+
+
+def _dock_faults(config: RobotConfig, skill: str, section: DockSection) -> Iterator[tuple[KeyPath, str]]:
+    frames = config.robot.goal_frames
+    for name, dock in section.docks.items():
+        if dock.pose is not None and dock.pose.frame not in frames:
+            path = ("skills", skill, "docks", name, "pose", "frame")
+            yield path, f'"{dock.pose.frame}" is not one of robot.frames ({", ".join(frames)})'
+    yield from _double_names(
+        ("skills", skill, "docks"), {name: dock.aliases for name, dock in section.docks.items()}, "dock"
+    )
+
+
+def _double_names(
+    where: KeyPath, aliases_by_name: Mapping[str, Sequence[str]], kind: str
+) -> Iterator[tuple[KeyPath, str]]:
+    """Names and aliases that fold to the same text."""
+    owner: dict[str, str] = {}
+    for name, aliases in aliases_by_name.items():
+        for index, known in enumerate([name, *aliases]):
+            path: KeyPath = (*where, name) if index == 0 else (*where, name, "aliases", index - 1)
+            folded = fold_name(known)
+            if not folded:
+                yield path, "a name needs at least one letter or digit"
+            elif folded in owner:
+                yield (
+                    path,
+                    f'"{known}" already names the {kind} "{owner[folded]}"; names and aliases must differ',
+                )
+            else:
+                owner[folded] = name
 
 
 def _places_outside(
@@ -340,9 +264,6 @@ def _places_outside(
                 yield ("places", name, axis), f"{value:g} is outside skills.{skill}.limits.{axis} ({allowed})"
 
 
-_BY_SECTION: dict[str, type[BaseModel]] = {"robot": RobotSection, "places": Place, "zones": Zone}
-
-
 def _explain(document: Document, base: KeyPath, error: ErrorDetails, model: type[BaseModel]) -> str:
     path: KeyPath = (*base, *(part for part in error["loc"] if part != "[key]"))
     kind, last = error["type"], str(path[-1]) if path else ""
@@ -354,7 +275,10 @@ def _explain(document: Document, base: KeyPath, error: ErrorDetails, model: type
     if kind == "missing":
         return document.complaint(path[:-1], f'the key "{last}" is missing')
     if kind == "string_pattern_mismatch":
-        return document.complaint(path, f"{error['input']!r} is not a name ROS accepts; {_PATTERNS[last]}")
+        return document.complaint(
+            path,
+            f"{error['input']!r} is not a name ROS accepts; {_PATTERNS.get(last, 'letters, digits, _ and /')}",
+        )
     got = error["input"]
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return document.complaint(path, f"expected keys with values below it, got {got!r}")
@@ -377,13 +301,34 @@ def _number_hint(got: Any) -> str:
 
 def _known_keys(path: KeyPath, base: KeyPath, model: type[BaseModel]) -> list[str]:
     """The keys that would have been right beside the unknown one."""
-    inner = path[len(base) : -1]
-    if not base and inner:
-        model = _BY_SECTION.get(str(inner[0]), SkillSection)
-        inner = ()
-    if "limits" in inner:
-        model = Range if len(inner) > 1 else NavigationLimits
-    return list(model.model_fields)
+    inside: Any = model
+    for part in path[len(base) : -1]:
+        inside = _part_of(inside, part)
+    return list(inside.model_fields) if _is_model(inside) else []
+
+
+def _part_of(annotation: Any, part: str | int) -> Any:
+    """The type of a field, of a dictionary's values or of a list's items."""
+    if _is_model(annotation):
+        field = annotation.model_fields.get(part)
+        return None if field is None else _plain(field.annotation)
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (dict, list) and inner:
+        return _plain(inner[-1])
+    return None
+
+
+def _plain(annotation: Any) -> Any:
+    """Without ``Annotated`` and ``None``."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return next((_plain(a) for a in get_args(annotation) if a is not type(None)), None)
+    return annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 __all__ = [
