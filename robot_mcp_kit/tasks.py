@@ -459,7 +459,7 @@ def _check_triggers(triggers: list[dict[str, Any]] | None) -> _List[dict[str, An
         if not isinstance(trigger, dict):
             raise ArgumentError(
                 f"triggers[{index}]",
-                f'needs an object such as {{"type": "progress_above", "percent": 50}}, got {type(trigger).__name__}',
+                f"needs an object with a text 'type', got {type(trigger).__name__}",
             )
     copied: _List[dict[str, Any]] = to_jsonable(_List(triggers))
     return copied

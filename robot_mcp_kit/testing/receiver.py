@@ -1,0 +1,358 @@
+"""A real HTTP receiver on 127.0.0.1 that verifies what arrives, remembers it, and misbehaves on request."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from pydantic import ValidationError
+
+from robot_mcp_kit.models import TaskEvent
+from robot_mcp_kit.signing import parse_timestamp, verify
+from robot_mcp_kit.testing.eventually import assert_eventually
+
+DEFAULT_SECRET = "s3cret"  # noqa: S105  for tests on this machine
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How the receiver treats one request, whatever it thinks of the signature."""
+
+    status: int = 202
+    delay_s: float = 0.0
+    """Wait before answering."""
+    drop: bool = False
+    """Handle the request, then close the connection without an answer (K123)."""
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """One POST as it came in."""
+
+    path: str
+    headers: dict[str, str]
+    """By lower-case name; several of one name are joined with ``", "`` as HTTP does."""
+    body: bytes
+    at_s: float
+    """Monotonic seconds of arrival."""
+    connection: int
+    """Number of the TCP connection, from 1."""
+    problem: str | None
+    """Why a receiver must refuse it, ``None`` when it is sound."""
+
+    def json(self) -> Any:
+        """The body, parsed by a strict parser: NaN and infinities are refused (K48)."""
+        return json.loads(self.body, parse_constant=_refuse_constant)
+
+
+class RecordingReceiver:
+    """Plays the chat app's events endpoint over a real socket.
+
+    Requests are checked as a receiver must (signature, freshness, server header, body) and answered 202, or
+    401 or 400 when they are not sound, unless a scripted :class:`Reply` says otherwise. A context manager,
+    sync or async; it runs in threads of its own, so that a busy event loop does not slow it.
+
+    ::
+
+        async with RecordingReceiver() as receiver:
+            poster = EventPoster("sleeper", receiver.url, receiver.secret)
+            ...
+            events = await receiver.wait_for_events(3)
+
+    Args:
+        secret: verifies signatures.
+        servers: names that may send; any by default.
+        max_skew_s: allowed age of a request in seconds.
+        wall_clock: what "now" is when freshness is checked; the system's time by default.
+    """
+
+    def __init__(
+        self,
+        secret: str = DEFAULT_SECRET,
+        *,
+        servers: Iterable[str] | None = None,
+        max_skew_s: int = 300,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.secret = secret
+        self._servers = None if servers is None else set(servers)
+        self._max_skew_s = max_skew_s
+        self._wall_clock = wall_clock
+        self._lock = threading.Lock()
+        self._requests: list[ReceivedRequest] = []
+        self._events: list[TaskEvent] = []
+        self._seen: set[str] = set()
+        self._script: deque[Reply] = deque()
+        self._default: Reply | None = None
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        self._port = 0
+        self._connections = 0
+        self._stopping = threading.Event()
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Listen; after :meth:`stop` on the same port again."""
+        if self._server is not None:
+            raise RuntimeError("already listening")
+        self._stopping.clear()
+        self._server = _Server(("127.0.0.1", self._port), self)
+        self._port = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.02},
+            name="recording receiver",
+            daemon=True,
+        )
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop listening and cut every connection, as a killed process would. Harmless when stopped."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        self._stopping.set()
+        server.shutdown()
+        server.cut_connections()
+        server.server_close()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- what happens to requests ---------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """The port; 0 before the first start."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Where to POST."""
+        return f"http://127.0.0.1:{self._port}/api/agent/events"
+
+    def script(self, *replies: Reply | int) -> None:
+        """Answer the next requests so, one reply each (a number is a status); afterwards as usual again."""
+        with self._lock:
+            self._script.extend(Reply(reply) if isinstance(reply, int) else reply for reply in replies)
+
+    def answer_always(self, reply: Reply | int | None) -> None:
+        """Answer everything so, until told otherwise; ``None`` goes back to judging requests."""
+        with self._lock:
+            self._default = Reply(reply) if isinstance(reply, int) else reply
+
+    # -- what came ------------------------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """Every request, in order of arrival, retries and refused ones included."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def events(self) -> list[TaskEvent]:
+        """Sound events that were acknowledged or whose answer was dropped, each ``event_id`` once (K123)."""
+        with self._lock:
+            return list(self._events)
+
+    @property
+    def problems(self) -> list[str]:
+        """Why requests were not sound; empty when all were."""
+        return [request.problem for request in self.requests if request.problem is not None]
+
+    @property
+    def connections(self) -> int:
+        """How many TCP connections came in."""
+        return self._connections
+
+    def events_of(self, task_id: str) -> list[TaskEvent]:
+        """The events of one task in order of arrival."""
+        return [event for event in self.events if event.task_id == task_id]
+
+    def gaps(self, task_id: str) -> list[int]:
+        """Sequence numbers that are missing below the highest one seen (K171)."""
+        seen = {event.seq for event in self.events_of(task_id)}
+        return [seq for seq in range(1, max(seen, default=0)) if seq not in seen]
+
+    async def wait_for_events(self, count: int, *, timeout_s: float = 10.0) -> list[TaskEvent]:
+        """Wait until at least ``count`` different events came, and return all."""
+
+        def enough() -> list[TaskEvent]:
+            events = self.events
+            assert len(events) >= count, f"{len(events)} of {count} events; problems: {self.problems}"  # noqa: S101
+            return events
+
+        if count <= 0:
+            return self.events
+        return await assert_eventually(enough, timeout_s=timeout_s)
+
+    async def wait_for_requests(self, count: int, *, timeout_s: float = 10.0) -> list[ReceivedRequest]:
+        """Wait until at least ``count`` requests came, and return all."""
+        await assert_eventually(lambda: len(self.requests) >= count, timeout_s=timeout_s)
+        return self.requests
+
+    # -- in the server's threads ----------------------------------------------------------------------------
+
+    def _handle(self, request: ReceivedRequest, event: TaskEvent | None) -> Reply:
+        with self._lock:
+            self._requests.append(request)
+            reply = self._script.popleft() if self._script else self._default
+            if reply is None:
+                reply = Reply(202) if request.problem is None else Reply(_refusal(request.problem))
+            applied = reply.drop or 200 <= reply.status < 300
+            if applied and event is not None and event.event_id not in self._seen:
+                self._seen.add(event.event_id)
+                self._events.append(event)
+        if reply.delay_s:
+            self._stopping.wait(reply.delay_s)
+        return reply
+
+    def _judge(self, headers: dict[str, str], body: bytes) -> tuple[str | None, TaskEvent | None]:
+        """Why the request must be refused (K170), or the event that it brings."""
+        for name in ("x-rvc-server", "x-rvc-timestamp", "x-rvc-signature"):
+            if name not in headers:
+                return f"header {name} is missing", None
+        server = headers["x-rvc-server"]
+        if self._servers is not None and server not in self._servers:
+            return f"server {server!r} is unknown", None
+        timestamp = parse_timestamp(headers["x-rvc-timestamp"])
+        if timestamp is None or not verify(
+            self.secret,
+            timestamp,
+            body,
+            headers["x-rvc-signature"],
+            max_skew_s=self._max_skew_s,
+            now_s=self._wall_clock(),
+        ):
+            return "signature is wrong or stale", None
+        try:
+            event = TaskEvent.model_validate_json(body)
+        except ValidationError as exc:
+            return f"body is no event: {exc.error_count()} errors", None
+        if event.server != server:
+            return f"header says server {server!r}, body says {event.server!r}", None
+        return None, event
+
+
+def _refusal(problem: str) -> int:
+    return 400 if problem.startswith("body") else 401
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], receiver: RecordingReceiver) -> None:
+        super().__init__(address, _Handler)
+        self.receiver = receiver
+        self._open: set[socket.socket] = set()
+        self._open_lock = threading.Lock()
+
+    def opened(self, connection: socket.socket) -> int:
+        with self._open_lock:
+            self._open.add(connection)
+            self.receiver._connections += 1
+            return self.receiver._connections
+
+    def closed(self, connection: socket.socket) -> None:
+        with self._open_lock:
+            self._open.discard(connection)
+
+    def cut_connections(self) -> None:
+        with self._open_lock:
+            connections = list(self._open)
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # the peer was faster
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is part of the game; tests look at :attr:`RecordingReceiver.requests`."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body of an answer in one segment: no delayed-ACK stalls on keep-alive connections.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: _Server
+    number: int
+    _date: ClassVar[tuple[int, str]] = (0, "")
+
+    def setup(self) -> None:
+        self.number = self.server.opened(self.request)
+        super().setup()
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        except OSError:
+            self.close_connection = True  # cut while answering
+        finally:
+            self.server.closed(self.request)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(min(int(self.headers.get("content-length", 0)), _MAX_BODY_BYTES))
+        headers: dict[str, str] = {}
+        for name, value in self.headers.items():
+            key = name.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        receiver = self.server.receiver
+        problem, event = receiver._judge(headers, body)
+        request = ReceivedRequest(self.path, headers, body, time.monotonic(), self.number, problem)
+        reply = receiver._handle(request, event)
+        if reply.drop:
+            self.close_connection = True
+            return
+        self.send_response_only(reply.status)
+        if "Date" not in reply.headers:
+            self.send_header("Date", formatdate(usegmt=True))
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+    def do_GET(self) -> None:
+        """What a followed redirect would turn a POST into; must never count as delivered."""
+        self.send_response_only(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
