@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from robot_mcp_kit.cli import demo, events, run, sim
 from robot_mcp_kit.cli.common import EXIT_INTERRUPTED, EXIT_USAGE, CliError, split_ros_arguments
+from robot_mcp_kit.version import package_version
 
 __all__ = ["build_parser", "main"]
 
@@ -59,12 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args = parser.parse_args(arguments)
     if args.version:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(version("robot-mcp-kit"))
-        except PackageNotFoundError:
-            print("unknown (not installed, running from a source tree)")
+        print(package_version())
         return 0
     if args.command is None:
         parser.print_help(sys.stderr)

@@ -72,7 +72,7 @@ async def _run(ros: RosSide, settings: NodeSettings, config: RobotConfig) -> int
     skills = build_skills(config, where.pose)
     for skill in skills.values():
         await ports.create(skill.action_name, skill.action_type)  # discovery begins now
-    bridge = Bridge(manager, ports, skills, config, settings=settings.bridge)
+    bridge = Bridge(manager, ports, config, settings=settings.bridge, skills=skills)
 
     def stop_now() -> None:
         task = loop.create_task(bridge.stop("the ~/stop service was called"))
@@ -86,6 +86,7 @@ async def _run(ros: RosSide, settings: NodeSettings, config: RobotConfig) -> int
     finally:
         # Motions end before the node does: nobody would be left to stop them.
         await manager.aclose()
+        await bridge.aclose()
         await poster.aclose()
     if deaths:
         logger.critical("the node ends: %s", deaths[0])

@@ -39,8 +39,8 @@ class TopicPose(PoseReader):
         self._wrong_frame = ""
         durabilities = [DurabilityPolicy.VOLATILE]
         if self._section.type == "geometry_msgs/msg/PoseWithCovarianceStamped":
-            # AMCL publishes latched and is silent while the robot stands, so the last pose must be asked for; but
-            # a latched subscription hears no volatile publisher, so there is one of each.
+            # AMCL publishes latched and is silent while the robot stands, so the last pose must be asked for;
+            # but a latched subscription hears no volatile publisher, so there is one of each.
             durabilities.append(DurabilityPolicy.TRANSIENT_LOCAL)
         for durability in durabilities:
             node.create_subscription(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
@@ -17,6 +16,7 @@ from robot_mcp_kit.fastmcp_ext import register_task_tools
 from robot_mcp_kit.server.auth import SCOPE, BearerToken
 from robot_mcp_kit.server.tools import skill_tool, stop_tool
 from robot_mcp_kit.tasks import TaskManager
+from robot_mcp_kit.version import package_version
 
 MCP_PATH = "/mcp"
 
@@ -50,7 +50,7 @@ def build_mcp_server(
         )
     server = MCPServer(
         name,
-        version=version("robot-mcp-kit"),
+        version=package_version(),
         instructions=INSTRUCTIONS,
         tools=[*(skill_tool(skill, bridge) for skill in bridge.skills.values()), stop_tool(bridge)],
         token_verifier=None if token is None else BearerToken(token),

@@ -14,10 +14,10 @@ from typing import Any
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 
 from robot_mcp_kit.bridge.bridge import Bridge
-from robot_mcp_kit.errors import ArgumentError
+from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.models import TaskInfo
 from robot_mcp_kit.skills.base import Skill
 
@@ -101,10 +101,9 @@ def skill_tool(skill: Skill, bridge: Bridge) -> Tool:
         try:
             info = await bridge.start(skill.name, arguments, triggers=triggers, idempotency_key=key)
         except ArgumentError as error:
-            return refusal(error.field, error.message, error.allowed)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            return refusal(".".join(str(part) for part in first["loc"]) or skill.name, first["msg"], [])
+            return argument_refused(error)
+        except TaskError as error:
+            return task_refused(error)
         return task_answer(info)
 
     return make_tool(
@@ -158,21 +157,39 @@ def task_answer(info: TaskInfo) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
 
 
-def refusal(field: str, message: str, allowed: list[str]) -> CallToolResult:
-    """A refused call: nothing moved. Text for the planner, and the same as structured content."""
-    text = f"Refused, nothing moved. {field}: {message}"
-    if allowed and not all(name in message for name in allowed):
-        text += f" Allowed: {', '.join(allowed)}."
+def argument_refused(error: ArgumentError) -> CallToolResult:
+    """A call with a wrong argument: nothing moved."""
+    text = f"{error.field}: {error.message}"
+    if error.allowed and not all(name in error.message for name in error.allowed):
+        text = f"{text.rstrip('. ')}. Allowed: {', '.join(error.allowed)}."
+    return _refused(
+        text,
+        error_code="INVALID_ARGUMENT",
+        field=error.field,
+        message=error.message,
+        allowed=error.allowed,
+    )
+
+
+def task_refused(error: TaskError) -> CallToolResult:
+    """A call that was right but cannot be carried out now: nothing moved."""
+    text = error.message
+    if error.suggestions:
+        text += f" Suggestions: {', '.join(error.suggestions)}."
+    return _refused(
+        text,
+        error_code=error.error_code,
+        message=error.message,
+        recoverable=error.recoverable,
+        suggestions=error.suggestions,
+    )
+
+
+def _refused(text: str, **data: Any) -> CallToolResult:
+    """Text for the planner, and the same as structured content."""
     return CallToolResult(
-        content=[TextContent(type="text", text=text)],
-        structured_content={
-            "error": {
-                "error_code": "INVALID_ARGUMENT",
-                "field": field,
-                "message": message,
-                "allowed": allowed,
-            }
-        },
+        content=[TextContent(type="text", text=f"Refused, nothing moved. {text}")],
+        structured_content={"error": data},
         is_error=True,
     )
 
