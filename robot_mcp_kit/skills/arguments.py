@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, ValidationError
 
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.skills.base import SkillArguments
+from robot_mcp_kit.skills.config_types import keys_at
 from robot_mcp_kit.skills.text import clean_text, did_you_mean
+from robot_mcp_kit.skills.yaml_tree import dotted
 
 A = TypeVar("A", bound=SkillArguments)
 
@@ -28,9 +30,8 @@ def parse_arguments(model: type[A], arguments: Mapping[str, Any] | SkillArgument
     """Check raw arguments against a skill's model.
 
     Raises:
-        ArgumentError: names the first wrong argument (nested: ``orientation.w``), what is wrong with it,
-        and for
-            an unknown name the nearest known ones.
+        ArgumentError: names the first wrong argument (nested: ``poses[1].orientation.w``), what is wrong with
+            it, and for an unknown name the nearest known ones.
     """
     if isinstance(arguments, model):
         return arguments
@@ -41,9 +42,9 @@ def parse_arguments(model: type[A], arguments: Mapping[str, Any] | SkillArgument
         return model.model_validate(dict(raw))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "arguments"
+        field = dotted(tuple(first["loc"])) if first["loc"] else "arguments"
         if first["type"] == "extra_forbidden":
-            known = list(model.model_fields)
+            known = keys_at(model, first["loc"][:-1])
             last = str(first["loc"][-1])
             raise ArgumentError(
                 field, f"there is no such argument.{did_you_mean(last, known)}", allowed=known

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -29,6 +28,7 @@ from robot_mcp_kit.skills.config_types import (
     Section,
     SkillSection,
     Yaw,
+    keys_at,
 )
 from robot_mcp_kit.skills.geometry import edges_cross, point_in_polygon, polygon_area
 from robot_mcp_kit.skills.text import did_you_mean
@@ -268,17 +268,15 @@ def _explain(document: Document, base: KeyPath, error: ErrorDetails, model: type
     path: KeyPath = (*base, *(part for part in error["loc"] if part != "[key]"))
     kind, last = error["type"], str(path[-1]) if path else ""
     if kind == "extra_forbidden":
-        known = _known_keys(path, base, model)
+        known = keys_at(model, path[len(base) : -1])
         return document.complaint(
             path, f"unknown key.{did_you_mean(last, known)} Known here: {', '.join(known)}"
         )
     if kind == "missing":
         return document.complaint(path[:-1], f'the key "{last}" is missing')
     if kind == "string_pattern_mismatch":
-        return document.complaint(
-            path,
-            f"{error['input']!r} is not a name ROS accepts; {_PATTERNS.get(last, 'letters, digits, _ and /')}",
-        )
+        example = _PATTERNS.get(last, "letters, digits, _ and /")
+        return document.complaint(path, f"{error['input']!r} is not a name ROS accepts; {example}")
     got = error["input"]
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return document.complaint(path, f"expected keys with values below it, got {got!r}")
@@ -297,38 +295,6 @@ def _number_hint(got: Any) -> str:
     if isinstance(got, str):
         return "; write the number without quotes, and 1e3 as 1.0e+3"
     return ""
-
-
-def _known_keys(path: KeyPath, base: KeyPath, model: type[BaseModel]) -> list[str]:
-    """The keys that would have been right beside the unknown one."""
-    inside: Any = model
-    for part in path[len(base) : -1]:
-        inside = _part_of(inside, part)
-    return list(inside.model_fields) if _is_model(inside) else []
-
-
-def _part_of(annotation: Any, part: str | int) -> Any:
-    """The type of a field, of a dictionary's values or of a list's items."""
-    if _is_model(annotation):
-        field = annotation.model_fields.get(part)
-        return None if field is None else _plain(field.annotation)
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin in (dict, list) and inner:
-        return _plain(inner[-1])
-    return None
-
-
-def _plain(annotation: Any) -> Any:
-    """Without ``Annotated`` and ``None``."""
-    if get_origin(annotation) is Annotated:
-        return _plain(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return next((_plain(a) for a in get_args(annotation) if a is not type(None)), None)
-    return annotation
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 __all__ = [

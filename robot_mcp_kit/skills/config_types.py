@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -104,3 +106,38 @@ class SkillSection(Section):
     """
     result_timeout_s: Positive | None = None
     """Longest a goal may take, wall clock; then it is cancelled and fails. ``null``: no limit, as in Nav2."""
+
+
+def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """The keys a model knows at a place inside it; empty where there are none.
+
+    ``keys_at(RobotConfig, ("places", "kitchen"))`` are the fields of a place.
+    """
+    inside: Any = model
+    for part in path:
+        inside = _part_of(inside, part)
+    return list(inside.model_fields) if _is_model(inside) else []
+
+
+def _part_of(annotation: Any, part: str | int) -> Any:
+    """The type of a field, of a dictionary's values or of a list's items."""
+    if _is_model(annotation):
+        field = annotation.model_fields.get(part)
+        return None if field is None else _plain(field.annotation)
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (dict, list) and inner:
+        return _plain(inner[-1])
+    return None
+
+
+def _plain(annotation: Any) -> Any:
+    """Without ``Annotated`` and ``None``."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return next((_plain(a) for a in get_args(annotation) if a is not type(None)), None)
+    return annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
