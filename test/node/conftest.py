@@ -3,6 +3,7 @@ or server of its own; the MCP client is the official one."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -168,8 +169,22 @@ def bridge(
 
 @pytest.fixture
 async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
-    async with Client(bridge.url) as client:
-        yield Talker(client)
+    # The client must be left by the task that entered it, and a fixture is not torn down by the one that set it up.
+    connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+    done = asyncio.Event()
+
+    async def hold() -> None:
+        async with Client(bridge.url) as client:
+            connected.set_result(client)
+            await done.wait()
+
+    holding = asyncio.create_task(hold())
+    await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
+    if holding.done():
+        holding.result()
+    yield Talker(connected.result())
+    done.set()
+    await holding
 
 
 @pytest.fixture

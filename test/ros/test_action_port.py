@@ -32,7 +32,7 @@ async def port(ros_side: Any, scripted_server: Any) -> Any:
 
 async def _until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(BOUND_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
+        while not condition():
             await asyncio.sleep(0.005)
 
 

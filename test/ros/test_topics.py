@@ -18,7 +18,7 @@ BOUND_S = 30.0
 
 async def _until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(BOUND_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens on the rclpy thread
+        while not condition():
             await asyncio.sleep(0.005)
 
 
