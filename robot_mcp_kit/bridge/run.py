@@ -28,7 +28,7 @@ from robot_mcp_kit.bridge.outcomes import (
 )
 from robot_mcp_kit.bridge.settings import RunSettings
 from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState, check_transition
-from robot_mcp_kit.bridge.waiting import finish_now, first_of
+from robot_mcp_kit.bridge.waiting import error_of, finish_now, first_of
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
@@ -270,7 +270,7 @@ class GoalRun:
         if got is None:
             await self._search(goal_id, sending, "no answer came")
             return True
-        error = sending.exception()
+        error = error_of(sending)
         if isinstance(error, GoalFieldError):
             self._fail("ROS_INVALID_GOAL", f"{error}.")
         if error is not None:
@@ -290,15 +290,15 @@ class GoalRun:
         asking = self._ask_result(goal_id)
         if self.cancel_requested:
             self._begin_cancelling()
-            return None
+            return
         late = [] if sending is None else [sending]
         waiting = [self._goal_seen, *late, asking, self._fault, self._cancel_asked]
         got = await first_of(self._clock, *waiting, timeout_s=self._settings.bridge.search_timeout_s)
         if self.cancel_requested:
-            return None
+            return
         if got is self._fault:
             raise RunFailed(self._fault.result())
-        if got is not None and got.exception() is None:
+        if got is not None and error_of(got) is None:
             if got is self._goal_seen:
                 self._accepted("seen at the server")
                 return
@@ -341,7 +341,7 @@ class GoalRun:
             self._fail("ROS_RESULT_TIMEOUT", seconds=f"{limit_s:g}")
         if got is self._fault:
             raise RunFailed(self._fault.result())
-        error = asking.exception()
+        error = error_of(asking)
         if error is not None:
             # The connection may have died; whoever notices that says it better.
             await first_of(self._clock, self._fault, timeout_s=FAULT_WINDOW_S)

@@ -1,5 +1,4 @@
-"""What asyncio lacks here: the first of several futures by our own clock, and finishing a coroutine that never
-suspends."""
+"""What asyncio lacks: the first of several futures by our own clock, and ending what never suspends."""
 
 from __future__ import annotations
 
@@ -42,3 +41,8 @@ def finish_now(work: Coroutine[Any, Any, None]) -> None:
         return
     work.close()
     raise RuntimeError(f"{work!r} suspended in a callback")
+
+
+def error_of(future: asyncio.Future[Any]) -> BaseException | None:
+    """What a finished future failed with; a cancelled one counts as failed, or it would cancel its reader."""
+    return RuntimeError("the request was dropped") if future.cancelled() else future.exception()

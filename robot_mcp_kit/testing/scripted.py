@@ -37,8 +37,8 @@ Acceptance = Literal["accept", "reject", "hold"]
 """``hold``: no answer until the test calls :meth:`ScriptedGoal.accept` or :meth:`ScriptedGoal.reject`."""
 
 CancelPolicy = Literal["stop", "agree", "reject", "refuse", "unknown", "terminated", "silent"]
-"""``stop``: agree and end as CANCELED; ``agree``: agree and go on; ``reject``: code 1; ``refuse``: code 0 with an
-empty list, as rclpy servers do; ``unknown``: code 2; ``terminated``: code 3; ``silent``: never answer."""
+"""``stop``: agree and end as CANCELED; ``agree``: agree and go on; ``reject``: code 1; ``refuse``: code 0
+with an empty list, as rclpy servers do; ``unknown``: code 2; ``terminated``: code 3; ``silent``: never answer."""
 
 
 class _Watch(GoalWatch):
@@ -213,7 +213,7 @@ class ScriptedPort(ActionPort):
             ready.cancel()
         return self._ready.is_set()
 
-    def check_goal(self, fields: Mapping[str, Any]) -> None:
+    def check_goal(self, fields: Mapping[str, Any]) -> None:  # noqa: ARG002
         if self.bad_field is not None:
             raise self.bad_field
 

@@ -1,0 +1,354 @@
+"""From the call to the accepted goal."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+
+from robot_mcp_kit.bridge.ledger import LedgerError, MemoryLedger
+from robot_mcp_kit.bridge.states import Ending, RunState
+from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
+from robot_mcp_kit.skills.base import GoalStatus
+
+from .conftest import Rig, make_rig, nav_feedback, nav_result, settle, take_down
+
+
+async def test_start_answers_before_the_goal_is_sent(rig: Rig) -> None:
+    """B1: running at once; the goal leaves afterwards."""
+    rig.port.die()
+    info = await rig.start()
+    assert info.state == "running"
+    assert info.tool == "navigate_to"
+    assert rig.port.wire == []
+
+
+async def test_the_ledger_row_is_there_before_the_goal_leaves(rig: Rig) -> None:
+    """B2: task, skill, action, goal id, hash and key are written before the send."""
+    seen: list[Any] = []
+    send = rig.port.send_goal
+
+    async def spying(goal_id: Any, fields: Any) -> Any:
+        seen.append(rig.ledger.get(info.task_id))
+        return await send(goal_id, fields)
+
+    rig.port.send_goal = spying  # type: ignore[method-assign]
+    info = await rig.start(idempotency_key="k1")
+    row = rig.ledger.get(info.task_id)
+    assert row is not None
+    assert row.goal_id is None
+    assert row.state is RunState.PREPARED
+    goal = await rig.port.next_goal()
+    row = seen[0]
+    assert (row.task_id, row.skill, row.action) == (info.task_id, "navigate_to", "/navigate_to_pose")
+    assert (row.goal_id, row.state, row.idempotency_key) == (str(goal.goal_id), RunState.SENDING, "k1")
+    assert len(row.arguments_hash) == 64
+
+
+async def test_a_ledger_that_cannot_be_written_refuses_the_start() -> None:
+    """B28: fail closed. Nothing is sent."""
+
+    class Full(MemoryLedger):
+        def record(self, row: Any) -> None:
+            raise LedgerError("the disk is full")
+
+    rig = make_rig(ledger=Full())
+    with pytest.raises(TaskError, match="the disk is full") as caught:
+        await rig.start()
+    assert caught.value.error_code == "BRIDGE_LEDGER_UNAVAILABLE"
+    await settle()
+    assert rig.port.wire == []
+    assert [info.state for info in rig.manager.list()] == ["failed"]
+    await take_down(rig)
+
+
+async def test_a_ledger_that_fails_later_keeps_the_goal_at_home() -> None:
+    class Locked(MemoryLedger):
+        def update(self, task_id: str, **changes: Any) -> None:
+            if changes.get("state") is RunState.SENDING:
+                raise LedgerError("locked")
+            super().update(task_id, **changes)
+
+    rig = make_rig(ledger=Locked())
+    info = await rig.start()
+    await settle()
+    assert rig.code(info.task_id) == "BRIDGE_LEDGER_UNAVAILABLE"
+    assert rig.port.wire == []
+    await take_down(rig)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"place": "kitchn"}, "place"),
+        ({"x_m": math.nan, "y_m": 1.0}, "x_m"),
+        ({"x_m": 1.0, "y_m": math.inf}, "y_m"),
+        ({"x_m": 1.0, "y_m": 1.0, "yaw_rad": 90}, "yaw_rad"),
+        ({"x_m": 1.0, "y_m": 1.0, "frame": "mapp"}, "frame"),
+        ({"x_m": 99.0, "y_m": 1.0}, "x_m"),
+        ({"x_m": 1.0, "y_m": 1.0, "orientation": {"x": 0, "y": 0, "z": 0, "w": 0}}, "orientation"),
+        ({"x_m": 1.0, "y_m": 1.0, "behavior_tree": "/tmp/evil.xml"}, "behavior_tree"),
+    ],
+)
+async def test_nothing_of_an_invalid_goal_reaches_the_wire(rig: Rig, arguments: Any, field: str) -> None:
+    """B7."""
+    with pytest.raises(ArgumentError) as caught:
+        await rig.bridge.start("navigate_to", arguments)
+    assert caught.value.field == field
+    await settle()
+    assert rig.port.wire == []
+    assert rig.manager.list() == []
+
+
+async def test_a_wrong_trigger_is_refused_by_its_path(rig: Rig) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        await rig.start(triggers=[{"type": "progress_above", "percent": 50}, {"type": "eta_below"}])
+    assert caught.value.field == "triggers[1].seconds"
+    assert rig.manager.list() == []
+
+
+@pytest.mark.parametrize("triggers", ["eta_below", {"type": "eta_below"}, [["eta_below"]], 5])
+async def test_triggers_of_another_shape_are_refused(rig: Rig, triggers: Any) -> None:
+    with pytest.raises(ArgumentError, match="eta_below"):
+        await rig.start(triggers=triggers)
+
+
+async def test_an_unknown_skill_names_the_nearest(rig: Rig) -> None:
+    with pytest.raises(ArgumentError, match='Did you mean "navigate_to"'):
+        await rig.bridge.start("navigate_too", {})
+
+
+async def test_a_goal_that_does_not_fit_the_type_is_refused(rig: Rig) -> None:
+    rig.port.bad_field = GoalFieldError("pose.header", "no such field")
+    with pytest.raises(TaskError, match=r"pose\.header") as caught:
+        await rig.start()
+    assert caught.value.error_code == "ROS_INVALID_GOAL"
+
+
+async def test_a_type_that_is_not_installed_is_said(rig: Rig) -> None:
+    rig.port.type_name = "nav2_msgs/action/Other"
+    with pytest.raises(TaskError) as caught:
+        await rig.start()
+    assert caught.value.error_code == "ROS_TYPE_UNAVAILABLE"
+
+
+async def test_no_server_fails_after_the_wait_and_names_what_there_is(rig: Rig) -> None:
+    """B4, E42."""
+    from robot_mcp_kit.testing.scripted import ScriptedPort
+
+    rig.port.die()
+    rig.ports.ports = (rig.port, ScriptedPort("/navigate_to_pos"), ScriptedPort("/spin"))
+    info = await rig.start()
+    await rig.clock.advance(4.9)
+    assert rig.info(info.task_id).state == "running"
+    await rig.clock.advance(0.2)
+    failure = rig.info(info.task_id).failure
+    assert failure is not None
+    assert failure.error_code == "ROS_SERVER_UNAVAILABLE"
+    assert "/navigate_to_pos" in failure.message
+    assert rig.port.requests("send") == []
+
+
+async def test_a_server_that_appears_in_time_gets_the_goal(rig: Rig) -> None:
+    rig.port.die()
+    await rig.start()
+    await rig.clock.advance(3.0)
+    rig.port.come_back()
+    await settle()
+    assert len(rig.port.goals) == 1
+
+
+async def test_two_servers_of_one_name_are_refused(rig: Rig) -> None:
+    """B5, E43: the goal would run on both robots."""
+    rig.port.servers = 2
+    info = await rig.start()
+    await settle()
+    assert rig.code(info.task_id) == "ROS_SERVER_AMBIGUOUS"
+    assert rig.port.requests("send") == []
+
+
+async def test_a_refused_goal_is_tried_once_more_under_a_new_id(rig: Rig) -> None:
+    """A6: Nav2 refuses while it starts; the first goal was definitely not taken."""
+    rig.port.acceptance.extend(["reject", "accept"])
+    info = await rig.start()
+    await settle()
+    assert len(rig.port.goals) == 1
+    await rig.clock.advance(0.5)
+    first, second = rig.port.requests("send")
+    assert first != second
+    row = rig.ledger.get(info.task_id)
+    assert row is not None
+    assert row.goal_id == str(second)
+    assert rig.run(info.task_id).state is RunState.EXECUTING
+
+
+async def test_refused_twice_fails_within_a_second(rig: Rig) -> None:
+    """B4."""
+    rig.port.acceptance.extend(["reject", "reject", "accept"])
+    info = await rig.start()
+    await rig.clock.advance(0.9)
+    assert rig.code(info.task_id) == "ROS_GOAL_REJECTED"
+    assert len(rig.port.goals) == 2
+    row = rig.ledger.get(info.task_id)
+    assert row is not None
+    assert (row.state, row.ending, row.error_code) == (RunState.ENDED, Ending.FAILED, "ROS_GOAL_REJECTED")
+
+
+async def test_a_refusal_is_not_retried_when_the_server_left(rig: Rig) -> None:
+    rig.port.acceptance.append("reject")
+    info = await rig.start()
+    await settle()
+    rig.port.die()
+    await rig.clock.advance(0.6)
+    assert rig.code(info.task_id) == "ROS_GOAL_REJECTED"
+    assert len(rig.port.goals) == 1
+
+
+async def test_a_lost_acceptance_is_looked_for_and_never_sent_again(rig: Rig) -> None:
+    """B3: the server took the goal, its answer was lost; the result arrives under our own id."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    goal.take_without_answer()
+    await rig.clock.advance(9.9)
+    assert rig.run(info.task_id).state is RunState.SENDING
+    await rig.clock.advance(0.2)
+    assert rig.run(info.task_id).state is RunState.EXECUTING
+    goal.feedback(nav_feedback(2.0, 3.0, 6.0, x_m=10.0))
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    assert rig.info(info.task_id).state == "succeeded"
+    assert rig.port.requests("send") == [goal.goal_id]
+
+
+async def test_a_lost_acceptance_whose_result_is_there_already_ends_right(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    goal.accepted = True
+    goal.finish(GoalStatus.ABORTED, nav_result(208))
+    await rig.clock.advance(10.1)
+    assert rig.code(info.task_id) == "NAV2_NO_PATH"
+
+
+async def test_a_goal_nobody_knows_fails_and_is_cancelled_to_be_sure(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await rig.clock.advance(10.1)
+    assert rig.code(info.task_id) == "ROS_GOAL_RESPONSE_TIMEOUT"
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    assert rig.port.requests("send") == [goal.goal_id]
+
+
+async def test_an_acceptance_that_comes_after_the_end_is_cancelled(rig: Rig) -> None:
+    """No goal runs with nobody to follow it."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await rig.clock.advance(10.1)
+    assert rig.info(info.task_id).state == "failed"
+    goal.accept()
+    await settle()
+    assert rig.port.requests("cancel") == [goal.goal_id, goal.goal_id]
+    assert goal.result.result().status == GoalStatus.CANCELED
+
+
+async def test_an_acceptance_that_comes_late_but_in_the_search_counts(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+
+    async def hangs(goal_id: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    rig.port.get_result = hangs  # type: ignore[method-assign]
+    await rig.clock.advance(11.0)
+    assert rig.run(info.task_id).state is RunState.SEARCHING
+    goal.accept()
+    await settle()
+    assert rig.run(info.task_id).state is RunState.EXECUTING
+
+
+async def test_a_refusal_that_comes_late_ends_the_search(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+
+    async def hangs(goal_id: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    rig.port.get_result = hangs  # type: ignore[method-assign]
+    await rig.clock.advance(11.0)
+    goal.reject()
+    await settle()
+    assert rig.code(info.task_id) == "ROS_GOAL_REJECTED"
+    assert len(rig.port.goals) == 1
+
+
+async def test_a_send_that_raises_is_searched_for_not_repeated(rig: Rig) -> None:
+    rig.port.acceptance.append(RuntimeError("the middleware stumbled"))
+    info = await rig.start()
+    await settle()
+    await rig.clock.advance(5.1)
+    assert rig.code(info.task_id) == "ROS_GOAL_RESPONSE_TIMEOUT"
+    assert len(rig.port.requests("send")) == 1
+
+
+async def test_the_same_key_and_arguments_are_one_task_and_one_motion(rig: Rig) -> None:
+    """B6: running or ended."""
+    task_id, goal = await rig.accepted(idempotency_key="go")
+    again = await rig.start(idempotency_key="go")
+    assert again.task_id == task_id
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    late = await rig.start(idempotency_key="go")
+    assert (late.task_id, late.state) == (task_id, "succeeded")
+    assert len(rig.port.goals) == 1
+
+
+async def test_the_same_key_with_other_arguments_is_refused(rig: Rig) -> None:
+    """B6."""
+    task_id, _ = await rig.accepted(idempotency_key="go")
+    with pytest.raises(ArgumentError, match=task_id) as caught:
+        await rig.bridge.start("navigate_to", {"x_m": 1, "y_m": 1}, idempotency_key="go")
+    assert caught.value.field == "idempotency_key"
+    assert len(rig.port.goals) == 1
+
+
+async def test_a_key_whose_task_is_forgotten_moves_nothing_again() -> None:
+    rig = make_rig()
+    rig.manager._max_finished = 0
+    _, goal = await rig.accepted(idempotency_key="go")
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    with pytest.raises(ArgumentError, match="not run again"):
+        await rig.start(idempotency_key="go")
+    assert len(rig.port.goals) == 1
+    await take_down(rig)
+
+
+@pytest.mark.parametrize("key", ["", "  ", 5, "x" * 201, ["a"]])
+async def test_a_key_that_is_no_text_is_refused(rig: Rig, key: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        await rig.start(idempotency_key=key)
+    assert caught.value.field == "idempotency_key"
+
+
+async def test_fifty_starts_at_once_send_fifty_goals_each_once() -> None:
+    """B30: none lost, none doubled."""
+    rig = make_rig()
+    rig.port._one_at_a_time = False
+    ids = {(await rig.start()).task_id for _ in range(50)}
+    # Earlier ones that had not left yet are superseded; whatever left, left once.
+    await settle()
+    sent = rig.port.requests("send")
+    assert len(sent) == len(set(sent))
+    for goal in rig.port.goals:
+        goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    assert {rig.info(task_id).state for task_id in ids} <= {"succeeded", "failed"}
+    assert rig.bridge.running() == []
+    await take_down(rig)

@@ -1,0 +1,327 @@
+"""Cancel and stop: on the wire at once, and the truth about whether the robot stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from robot_mcp_kit.bridge.states import Ending, RunState
+from robot_mcp_kit.skills.base import GoalStatus
+
+from .conftest import Rig, make_rig, nav_feedback, settle, take_down
+
+
+async def cancel(rig: Rig, task_id: str, seconds: float = 0.0) -> asyncio.Task[Any]:
+    task = asyncio.ensure_future(rig.manager.cancel(task_id))
+    await rig.clock.advance(seconds) if seconds else await settle()
+    return task
+
+
+async def test_a_cancel_is_on_the_wire_without_time_passing_and_is_confirmed(rig: Rig) -> None:
+    """B20, K94."""
+    task_id, goal = await rig.accepted()
+    goal.feedback(nav_feedback(3.0, 8.0, 16.0, x_m=2.0))
+    task = await cancel(rig, task_id)
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    assert task.done()
+    info = rig.info(task_id)
+    assert info.state == "cancelled"
+    assert info.progress is not None
+    assert info.progress["stop_confirmed"] is True
+    assert info.progress["goal_status"] == "CANCELED"
+    assert info.progress["distance_m"] == 8.0
+    assert not [e for e in rig.events if e.type in ("task_failed", "task_done")]
+    row = rig.ledger.get(task_id)
+    assert row is not None
+    assert (row.state, row.ending) == (RunState.ENDED, Ending.CANCELLED)
+
+
+async def test_a_cancel_before_the_acceptance_goes_out_right_after_it(rig: Rig) -> None:
+    """B20."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await settle()
+    task = await cancel(rig, info.task_id, 1.0)
+    assert rig.port.requests("cancel") == []
+    goal.accept()
+    await settle()
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    assert task.done()
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+
+
+async def test_a_cancel_survives_the_grace_when_the_acceptance_is_late(rig: Rig) -> None:
+    """The record is closed after 5 s, the goal is still cancelled when it turns out to exist."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await cancel(rig, info.task_id, 6.0)
+    assert rig.info(info.task_id).state == "cancelled"
+    goal.accept()
+    await settle()
+    assert goal.result.result().status == GoalStatus.CANCELED
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+
+
+async def test_a_cancel_while_searching_is_sent_at_once(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+
+    async def hangs(goal_id: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    rig.port.get_result = hangs  # type: ignore[method-assign]
+    await rig.clock.advance(11.0)
+    assert rig.run(info.task_id).state is RunState.SEARCHING
+    await cancel(rig, info.task_id)
+    assert rig.port.requests("cancel") == [goal.goal_id]
+
+
+async def test_a_cancel_of_a_goal_refused_meanwhile_sends_nothing_more(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await settle()
+    await cancel(rig, info.task_id)
+    goal.reject()
+    await rig.clock.advance(2.0)
+    assert rig.info(info.task_id).state == "cancelled"
+    assert rig.port.requests("send") == [goal.goal_id]
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+
+
+async def test_a_cancel_before_anything_was_sent_sends_nothing(rig: Rig) -> None:
+    rig.port.die()
+    info = await rig.start()
+    await settle()
+    task = await cancel(rig, info.task_id)
+    assert task.done()
+    rig.port.come_back()
+    await rig.clock.advance(10.0)
+    assert rig.port.wire == []
+    assert rig.info(info.task_id).state == "cancelled"
+
+
+async def test_a_cancel_between_refusal_and_retry_ends_there(rig: Rig) -> None:
+    rig.port.acceptance.append("reject")
+    info = await rig.start()
+    await settle()
+    await cancel(rig, info.task_id, 2.0)
+    assert len(rig.port.goals) == 1
+    assert rig.info(info.task_id).state == "cancelled"
+
+
+async def test_a_cancel_before_the_first_step_leaves_no_run_behind(rig: Rig) -> None:
+    """K82."""
+    info = await rig.start()
+    await rig.manager.cancel(info.task_id)
+    assert rig.bridge.running() == []
+    await rig.clock.advance(5.0)
+    assert rig.port.wire == []
+    row = rig.ledger.get(info.task_id)
+    assert row is not None
+    assert row.ending is Ending.CANCELLED
+
+
+async def test_an_unconfirmed_stop_is_said_and_a_later_confirmation_updates_the_poll(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B21, D33: the cancel is accepted, the robot goes on for 8 s."""
+    rig.port.cancel_policy = "agree"
+    task_id, goal = await rig.accepted()
+    task = await cancel(rig, task_id, 4.4)
+    assert not task.done()
+    await rig.clock.advance(0.2)
+    assert task.done()
+    info = rig.info(task_id)
+    assert info.state == "cancelled"
+    assert info.progress is not None
+    assert info.progress["stop_confirmed"] is False
+    assert "do not assume" in info.progress["note"]
+    assert "not confirmed" in caplog.text
+    assert rig.bridge.running() == [task_id]
+    await rig.clock.advance(3.4)
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+    assert rig.bridge.running() == []
+    assert not [e for e in rig.events if e.type in ("task_failed", "task_done")]
+
+
+async def test_a_goal_that_succeeds_in_the_grace_is_cancelled_by_contract_and_said(rig: Rig) -> None:
+    rig.port.cancel_policy = "agree"
+    task_id, goal = await rig.accepted()
+    await cancel(rig, task_id, 1.0)
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    info = rig.info(task_id)
+    assert info.state == "cancelled"
+    assert info.progress is not None
+    assert (info.progress["stop_confirmed"], info.progress["goal_status"]) == (True, "SUCCEEDED")
+
+
+async def test_ended_by_another_goal_is_no_confirmed_stop(rig: Rig) -> None:
+    """The goal is over, but the robot drives on for somebody else."""
+    rig.port.cancel_policy = "agree"
+    task_id, _ = await rig.accepted()
+    await cancel(rig, task_id, 1.0)
+    rig.port.other_client_takes_over()
+    await settle()
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is False
+    assert "another goal" in progress["note"]
+
+
+@pytest.mark.parametrize(("policy", "code"), [("reject", 1), ("unknown", 2), ("refuse", 0)])
+async def test_a_refused_cancel_is_told(rig: Rig, policy: Any, code: int) -> None:
+    """B23, D35."""
+    rig.port.cancel_policy = policy
+    task_id, _ = await rig.accepted()
+    await cancel(rig, task_id)
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["cancel_code"] == code
+    assert progress["cancel_error"] == "ROS_CANCEL_REJECTED"
+    await rig.clock.advance(5.0)
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is False
+
+
+async def test_already_terminated_is_not_an_error(rig: Rig) -> None:
+    """B23, D34: the result decides."""
+    rig.port.cancel_policy = "terminated"
+    task_id, goal = await rig.accepted()
+    await cancel(rig, task_id)
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+    assert "cancel_error" not in progress
+
+
+async def test_a_cancel_without_an_answer_is_asked_again_but_not_for_ever(rig: Rig) -> None:
+    rig.port.cancel_policy = "silent"
+    task_id, goal = await rig.accepted()
+    await cancel(rig, task_id, 1.9)
+    assert len(rig.port.requests("cancel")) == 1
+    await rig.clock.advance(30.0)
+    assert rig.port.requests("cancel") == [goal.goal_id] * 3
+
+
+async def test_cancels_in_parallel_are_one_request(rig: Rig) -> None:
+    """D38."""
+    task_id, goal = await rig.accepted()
+    infos = await asyncio.gather(*(rig.manager.cancel(task_id) for _ in range(3)))
+    assert {info.state for info in infos if info} == {"cancelled"}
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    again = await rig.manager.cancel(task_id)
+    assert again is not None
+    assert again.state == "cancelled"
+    assert rig.port.requests("cancel") == [goal.goal_id]
+
+
+async def test_a_server_that_dies_while_stopping_is_no_confirmed_stop(rig: Rig) -> None:
+    rig.port.cancel_policy = "agree"
+    task_id, _ = await rig.accepted()
+    await cancel(rig, task_id, 0.5)
+    rig.port.die()
+    await rig.clock.advance(8.0)
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is False
+    assert rig.bridge.running() == []
+
+
+async def test_stop_cancels_everything_whoever_started_it() -> None:
+    """B22: every request is out before anything is awaited."""
+    rig = make_rig()
+    rig.port._one_at_a_time = False
+    rig.port.cancel_policy = "agree"
+    # The policy would let the newer goal supersede unsent ones, so each is accepted before the next starts.
+    goals = [(await rig.accepted())[1] for _ in range(20)]
+    stopping = asyncio.ensure_future(rig.bridge.stop("the person in the room said so"))
+    await settle()
+    assert sorted(rig.port.requests("cancel")) == sorted(goal.goal_id for goal in goals)
+    assert not stopping.done()
+    for goal in goals[1:]:
+        goal.finish(GoalStatus.CANCELED)
+    await rig.clock.advance(5.0)
+    report = await stopping
+    assert report.reason == "the person in the room said so"
+    assert [task.stop_confirmed for task in report.tasks] == [False] + [True] * 19
+    assert report.all_confirmed is False
+    assert report.tasks[0].task_id in report.message
+    assert {task.state for task in report.tasks} == {"cancelled"}
+    await take_down(rig)
+
+
+async def test_stop_when_nothing_runs_says_so(rig: Rig) -> None:
+    report = await rig.bridge.stop("just in case")
+    assert report.tasks == []
+    assert report.all_confirmed is True
+    assert "Nothing was running" in report.message
+
+
+async def test_a_repeated_stop_asks_again_for_what_is_not_confirmed(rig: Rig) -> None:
+    rig.port.cancel_policy = "agree"
+    task_id, goal = await rig.accepted()
+    first = asyncio.ensure_future(rig.bridge.stop("once"))
+    await rig.clock.advance(5.0)
+    assert (await first).all_confirmed is False
+    rig.port.cancel_policy = "stop"
+    second = asyncio.ensure_future(rig.bridge.stop("twice"))
+    await rig.clock.advance(0.1)
+    assert rig.port.requests("cancel") == [goal.goal_id] * 2
+    await second
+    assert rig.bridge.running() == []
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+
+
+async def test_stop_reaches_a_task_that_has_not_begun(rig: Rig) -> None:
+    info = await rig.start()
+    report = await rig.bridge.stop("at once")
+    assert [(task.task_id, task.stop_confirmed) for task in report.tasks] == [(info.task_id, True)]
+    await rig.clock.advance(5.0)
+    assert rig.port.wire == []
+
+
+async def test_stop_works_when_the_ledger_does_not(rig: Rig) -> None:
+    """B28."""
+    from robot_mcp_kit.bridge.ledger import LedgerError
+
+    task_id, goal = await rig.accepted()
+
+    def locked(*_: Any, **__: Any) -> None:
+        raise LedgerError("locked")
+
+    rig.ledger.update = locked  # type: ignore[method-assign]
+    report = await rig.bridge.stop("now")
+    assert report.all_confirmed is True
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    assert rig.info(task_id).state == "cancelled"
+
+
+async def test_a_start_after_a_stop_runs_normally(rig: Rig) -> None:
+    await rig.accepted()
+    await rig.bridge.stop("pause")
+    task_id, goal = await rig.accepted()
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    assert rig.info(task_id).state == "succeeded"
