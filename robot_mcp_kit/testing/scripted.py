@@ -37,8 +37,11 @@ Acceptance = Literal["accept", "reject", "hold"]
 """``hold``: no answer until the test calls :meth:`ScriptedGoal.accept` or :meth:`ScriptedGoal.reject`."""
 
 CancelPolicy = Literal["stop", "agree", "reject", "refuse", "unknown", "terminated", "silent"]
-"""``stop``: agree and end as CANCELED; ``agree``: agree and go on; ``reject``: code 1; ``refuse``: code 0
-with an empty list, as rclpy servers do; ``unknown``: code 2; ``terminated``: code 3; ``silent``: never answer."""
+"""What a cancel does.
+
+``stop``: agree and end as CANCELED; ``agree``: agree and go on; ``reject``: code 1; ``refuse``: code 0 with
+an empty list, as rclpy servers do; ``unknown``: code 2; ``terminated``: code 3; ``silent``: never answer.
+"""
 
 
 class _Watch(GoalWatch):

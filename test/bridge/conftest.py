@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -19,7 +17,10 @@ from robot_mcp_kit.models import TaskEvent, TaskInfo
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.skills.geometry import yaw_to_quaternion
 from robot_mcp_kit.tasks import TaskManager
+from robot_mcp_kit.testing.clock import FakeClock, settle
 from robot_mcp_kit.testing.scripted import ScriptedGoal, ScriptedPort, ScriptedPorts
+
+__all__ = ["Rig", "make_rig", "nav_feedback", "nav_result", "settle", "take_down"]
 
 CONFIG = """
 skills:
@@ -34,42 +35,6 @@ places:
 zones:
   kitchen: {{polygon_m: [[6.0, 5.0], [12.0, 5.0], [12.0, 8.0], [6.0, 8.0]]}}
 """
-
-
-class ManualClock:
-    """Stands still until :meth:`advance`; sleepers wake in the order of their times."""
-
-    def __init__(self) -> None:
-        self._now = 1000.0
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._order = itertools.count()
-
-    def now(self) -> float:
-        return self._now
-
-    async def sleep(self, seconds: float, /) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
-        await future
-
-    async def advance(self, seconds: float) -> None:
-        end = self._now + seconds
-        await settle()
-        while self._sleepers and self._sleepers[0][0] <= end + 1e-9:
-            at, _, future = heapq.heappop(self._sleepers)
-            if future.done():
-                continue
-            self._now = max(self._now, at)
-            future.set_result(None)
-            await settle()
-        self._now = end
-        await settle()
-
-
-async def settle() -> None:
-    """Let everything happen that can happen without time passing."""
-    for _ in range(30):
-        await asyncio.sleep(0)
 
 
 def nav_feedback(
@@ -99,7 +64,7 @@ def nav_result(error_code: int = 0, error_msg: str = "") -> Any:
 class Rig:
     """Everything of one test."""
 
-    clock: ManualClock
+    clock: FakeClock
     port: ScriptedPort
     ports: ScriptedPorts
     manager: TaskManager
@@ -142,7 +107,7 @@ def make_rig(
     ledger: MemoryLedger | None = None,
     **more: Any,
 ) -> Rig:
-    clock = ManualClock()
+    clock = FakeClock(1000.0)
     port = ScriptedPort(clock=clock)
     ports = ScriptedPorts(port)
     poster = EventPoster("robot")
