@@ -160,7 +160,17 @@ class Setup:
             if stamp.name != "lock":
                 stamp.unlink()
         if self.uv:
-            command = [self.uv, "venv", "--quiet", "--allow-existing", "--python", python, str(self.venv)]
+            # Seeded: whoever types `pip install` in here means this environment.
+            command = [
+                self.uv,
+                "venv",
+                "--quiet",
+                "--seed",
+                "--allow-existing",
+                "--python",
+                python,
+                str(self.venv),
+            ]
         else:
             command = [python, "-m", "venv", str(self.venv)]
             if self.distribution.sourced:
