@@ -40,6 +40,11 @@ class Answer:
     clock_skew_s: float | None = None
     """The receiver's clock minus ours, told by the ``Date`` of a 401 or 403."""
 
+    @property
+    def refused(self) -> bool:
+        """A 4xx that a repetition will hardly change; 408 and 429 ask for one."""
+        return self.status is not None and 400 <= self.status < 500 and self.status not in (408, 429)
+
 
 class Sender:
     """Holds the one HTTP client of a poster, made on the loop that first sends."""
@@ -57,6 +62,8 @@ class Sender:
         transport: httpx.AsyncBaseTransport | None,
     ) -> None:
         self._url = url
+        # Without user, password and query: this one is written to logs.
+        self._address = f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
         self._secret = secret
         self._webhook_key = standard_webhooks_key(secret) if standard_webhooks else None
         self._wall_clock = wall_clock
@@ -72,9 +79,9 @@ class Sender:
             async with asyncio.timeout(self._attempt_timeout_s):
                 return await self._send(entry)
         except TimeoutError:
-            return Answer(False, f"no answer within {self._attempt_timeout_s:g} s")
+            return Answer(False, f"no answer within {self._attempt_timeout_s:g} s ({self._address})")
         except Exception as exc:  # every failure of one attempt is a reason to try again
-            return Answer(False, f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__)
+            return Answer(False, f"{type(exc).__name__}: {exc} ({self._address})")
 
     async def _send(self, entry: OutboxEntry) -> Answer:
         client = self._open_client()
@@ -89,7 +96,7 @@ class Sender:
             return Answer(True, status=response.status_code)
         return Answer(
             False,
-            f"HTTP {response.status_code}",
+            f"HTTP {response.status_code} ({self._address})",
             response.status_code,
             response.headers.get("location") if 300 <= response.status_code < 400 else None,
             self._skew(response) if response.status_code in (401, 403) else None,
@@ -142,10 +149,6 @@ class Sender:
                 transport=self._transport,
             )
         return self._client
-
-    def abandon_client(self) -> None:
-        """Forget a client whose loop is gone; it cannot be closed any more."""
-        self._client = None
 
     async def aclose(self) -> None:
         """Close the client's connections."""

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
-import itertools
 import json
 import logging
 import os
 import threading
 import time
-from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 from pydantic import SecretStr
 
 from robot_mcp_kit.clock import Clock, SystemClock, WallClock
-from robot_mcp_kit.delivery import GIVE_UP_AFTER_S, Answer, Sender, retry_delay_s
+from robot_mcp_kit.delivery import Sender
+from robot_mcp_kit.dispatch import Counters, Dispatcher, log_lost
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.jsonsafe import to_jsonable
+from robot_mcp_kit.loops import running_loop
 from robot_mcp_kit.models import TaskEvent, format_timestamp
 from robot_mcp_kit.names import check_server_name
-from robot_mcp_kit.outbox import MemoryOutbox, NewEntry, Outbox, OutboxEntry
+from robot_mcp_kit.outbox import MemoryOutbox, NewEntry, Outbox
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,6 @@ CALLBACK_URL_VARIABLE = "RVC_CALLBACK_URL"
 SECRET_VARIABLE = "RVC_EVENT_SECRET"  # noqa: S105  the variable's name, not a secret
 MAX_QUIET_BODY_BYTES = 256 * 1024
 """Larger bodies are delivered too, with a WARNING (K51)."""
-MAX_QUIET_SKEW_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,6 @@ class PosterStatistics:
     """Seconds since the oldest undelivered event was accepted, ``None`` when there is none."""
     clock_skew_s: float | None
     """The receiver's clock minus ours in seconds, when a 401 or 403 told it."""
-
-
-class _Lane:
-    """One task's place in the schedule. It is in exactly one of: ready, in flight, delayed."""
-
-    __slots__ = ("attempts", "first_attempt_s", "key", "task_id")
-
-    def __init__(self, task_id: str) -> None:
-        self.task_id = task_id
-        self.key = 0
-        self.attempts = 0
-        self.first_attempt_s = 0.0
 
 
 def encode_event(event: TaskEvent) -> bytes:
@@ -152,10 +140,12 @@ class EventPoster:
         self._wall_clock = wall_clock
         url = _callback_url(callback_url)
         self._address = "" if url is None else f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
-        self._sender = (
-            None
-            if url is None
-            else Sender(
+        # A function, because the HTTP client inside belongs to one event loop and the poster may outlive
+        # that.
+        self._make_sender: Callable[[], Sender] | None = None
+        if url is not None:
+            self._make_sender = partial(
+                Sender,
                 url,
                 _secret(secret),
                 wall_clock=wall_clock,
@@ -165,31 +155,12 @@ class EventPoster:
                 trust_env=trust_env,
                 transport=transport,
             )
-        )
+            self._make_sender()  # an unusable secret stops the start, not the first event
+        self._counters = Counters()
+        self._dispatcher: Dispatcher | None = None
         self._bind_lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._generation = 0
-        # The schedule; touched only on the loop.
-        self._lanes: dict[str, _Lane] = {}
-        self._ready: deque[_Lane] = deque()
-        self._delayed: list[tuple[float, int, _Lane]] = []
-        self._order = itertools.count()
-        self._workers: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.Task[None] | None = None
-        self._timer_due_s = 0.0
-        self._flying: set[int] = set()
-        self._drained: list[asyncio.Future[None]] = []
         self._closing = False
         self._closer: asyncio.Task[None] | None = None
-
-        self._count_lock = threading.Lock()
-        self._delivered = 0
-        self._retried = 0
-        self._dropped = 0
-        self._overflowed = 0
-        self._last_error: str | None = None
-        self._last_location: str | None = None
-        self._clock_skew_s: float | None = None
         if len(self._outbox):
             self.resume()
 
@@ -207,16 +178,16 @@ class EventPoster:
         try:
             self._accept(event)
         except Exception:
-            self._count_dropped()
+            self._counters.count_dropped()
             logger.exception("an event could not be accepted and is dropped")
 
     def _accept(self, event: TaskEvent) -> None:
-        if self._sender is None:
+        if self._make_sender is None:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("no callback URL; event not sent: %s", encode_event(event).decode())
             return
         if self._closing:
-            self._count_dropped()
+            self._counters.count_dropped()
             logger.warning(
                 "the poster is closed; dropped %s event %s (seq %d) of task %s",
                 event.type,
@@ -237,9 +208,9 @@ class EventPoster:
             accepted_at_s=self._wall_clock(),
             body=body,
         )
-        for evicted in self._outbox.append(entry, keep=self._flying):
-            self._count_dropped(overflow=True)
-            _log_lost(evicted, "the queue is full")
+        for evicted in self._outbox.append(entry, keep=self._in_flight()):
+            self._counters.count_dropped(overflow=True)
+            log_lost(evicted, "the queue is full")
         self._kick(event.task_id)
 
     def resume(self) -> int:
@@ -255,211 +226,70 @@ class EventPoster:
 
     def _kick(self, task_id: str | None) -> None:
         """Tell the loop that there is work; take a loop if there is none (left)."""
-        if self._sender is None:
+        if self._make_sender is None:
             return
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
+        running = running_loop()
         with self._bind_lock:
-            loop = self._loop
-            if running is not None and running is not loop and (loop is None or not loop.is_running()):
-                # First use, or the earlier loop has ended: everything undelivered moves here.
-                self._bind(running)
+            dispatcher = self._dispatcher
+            if running is not None and (
+                dispatcher is None or (running is not dispatcher.loop and not dispatcher.loop.is_running())
+            ):
+                # First use, or the earlier loop has ended (K144): everything undelivered moves here.
+                if dispatcher is not None:
+                    dispatcher.abandon()
+                self._dispatcher = Dispatcher(
+                    running,
+                    outbox=self._outbox,
+                    sender=self._make_sender(),
+                    clock=self._clock,
+                    counters=self._counters,
+                    max_in_flight=self._max_in_flight,
+                    fail_fast_4xx=self._fail_fast_4xx,
+                )
+                self._dispatcher.wake_all()
                 return
-        if loop is None:
-            return  # stays in the outbox until the poster meets a loop
-        if running is loop:
-            self._wake(task_id)
+        if dispatcher is None or task_id is None:
+            return  # it stays in the outbox until the poster meets a loop
+        if running is dispatcher.loop:
+            dispatcher.wake(task_id)
             return
         try:
-            loop.call_soon_threadsafe(self._wake, task_id)
+            dispatcher.loop.call_soon_threadsafe(dispatcher.wake, task_id)
         except RuntimeError:  # that loop was closed just now; the next post on a loop takes over
             logger.debug("the poster's loop is closed; events wait for another one")
-
-    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._loop is not None and self._sender is not None:
-            self._sender.abandon_client()
-        self._loop = loop
-        self._generation += 1
-        self._lanes.clear()
-        self._ready.clear()
-        self._delayed.clear()
-        self._workers.clear()
-        self._flying.clear()
-        self._timer = None
-        for task_id in self._outbox.task_ids():
-            self._wake(task_id)
-
-    # -- the schedule (on the loop) -------------------------------------------------------------------------
-
-    def _wake(self, task_id: str | None) -> None:
-        if task_id is not None and task_id not in self._lanes:
-            lane = self._lanes[task_id] = _Lane(task_id)
-            self._ready.append(lane)
-        self._staff()
-
-    def _staff(self) -> None:
-        """As many workers as there are ready lanes, up to the limit; workers leave when nothing is ready."""
-        loop = self._loop
-        assert loop is not None  # noqa: S101  only called after _bind
-        while len(self._workers) < self._max_in_flight and len(self._workers) - len(self._flying) < len(
-            self._ready
-        ):
-            worker = loop.create_task(self._work(self._generation), context=contextvars.Context())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
-
-    async def _work(self, generation: int) -> None:
-        try:
-            await self._serve(generation)
-        finally:
-            # At once and not in the done callback: _staff must not count a worker that has just left.
-            me = asyncio.current_task()
-            if me is not None:
-                self._workers.discard(me)
-
-    async def _serve(self, generation: int) -> None:
-        while self._ready and generation == self._generation:
-            lane = self._ready.popleft()
-            entry = self._outbox.head(lane.task_id)
-            if entry is None:
-                self._retire(lane)
-                continue
-            if entry.key != lane.key:
-                lane.key = entry.key
-                lane.attempts = 0
-                lane.first_attempt_s = self._clock.now()
-            lane.attempts += 1
-            if lane.attempts > 1:
-                self._retried += 1
-            self._flying.add(entry.key)
-            try:
-                assert self._sender is not None  # noqa: S101
-                answer = await self._sender.attempt(entry)
-            finally:
-                if generation == self._generation:
-                    self._flying.discard(entry.key)
-            if generation != self._generation:
-                return  # another loop has taken over meanwhile
-            try:
-                self._settle(lane, entry, answer)
-            except Exception:
-                # A broken outbox must not end the lane: the event is tried again, at worst delivered twice.
-                logger.exception("after an attempt for event %s of task %s", entry.event_id, entry.task_id)
-                self._delay(lane, retry_delay_s(lane.attempts))
-
-    def _settle(self, lane: _Lane, entry: OutboxEntry, answer: Answer) -> None:
-        if answer.delivered:
-            self._outbox.remove(entry.key)
-            self._delivered += 1
-            self._ready.append(lane)
-            return
-        self._last_error = f"{answer.error} ({self._address})"
-        self._tell_failure(lane, entry, answer)
-        if self._closing:
-            self._retire(lane)
-            return
-        delay_s = retry_delay_s(lane.attempts)
-        elapsed_s = self._clock.now() - lane.first_attempt_s
-        refused = (
-            self._fail_fast_4xx and answer.status is not None and 400 <= answer.status < 500
-        ) and answer.status not in (408, 429)
-        if refused or elapsed_s + delay_s > GIVE_UP_AFTER_S:
-            self._outbox.remove(entry.key)
-            self._count_dropped()
-            _log_lost(
-                entry, f"given up after {lane.attempts} attempts in {elapsed_s:.1f} s: {self._last_error}"
-            )
-            self._ready.append(lane)
-            return
-        self._delay(lane, delay_s)
-
-    def _tell_failure(self, lane: _Lane, entry: OutboxEntry, answer: Answer) -> None:
-        logger.log(
-            logging.WARNING if lane.attempts == 1 else logging.INFO,
-            "attempt %d for %s event %s (seq %d) of task %s: %s",
-            lane.attempts,
-            entry.type,
-            entry.event_id,
-            entry.seq,
-            entry.task_id,
-            self._last_error,
-        )
-        if answer.location is not None and answer.location != self._last_location:
-            self._last_location = answer.location
-            logger.error(
-                "%s redirects to %s; redirects are not followed, change %s",
-                self._address,
-                answer.location,
-                CALLBACK_URL_VARIABLE,
-            )
-        if answer.clock_skew_s is not None:
-            self._clock_skew_s = answer.clock_skew_s
-            if abs(answer.clock_skew_s) > MAX_QUIET_SKEW_S and lane.attempts == 1:
-                logger.error(
-                    "the receiver refuses events and its clock is %.0f s ahead of ours: set the time here",
-                    answer.clock_skew_s,
-                )
-
-    def _retire(self, lane: _Lane) -> None:
-        self._lanes.pop(lane.task_id, None)
-        if not self._lanes:
-            waiting, self._drained = self._drained, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
-
-    def _delay(self, lane: _Lane, delay_s: float) -> None:
-        due_s = self._clock.now() + delay_s
-        heapq.heappush(self._delayed, (due_s, next(self._order), lane))
-        if self._timer is None or self._timer.done() or due_s < self._timer_due_s:
-            if self._timer is not None:
-                self._timer.cancel()
-            assert self._loop is not None  # noqa: S101
-            self._timer_due_s = due_s
-            self._timer = self._loop.create_task(self._tick(), context=contextvars.Context())
-
-    async def _tick(self) -> None:
-        while self._delayed:
-            now_s = self._clock.now()
-            self._timer_due_s = self._delayed[0][0]
-            if self._timer_due_s > now_s:
-                await self._clock.sleep(self._timer_due_s - now_s)
-                continue
-            self._ready.append(heapq.heappop(self._delayed)[2])
-            self._staff()
 
     # -- looking and closing --------------------------------------------------------------------------------
 
     def statistics(self) -> PosterStatistics:
         """Counts for health pages and tests. From any thread."""
         oldest = self._outbox.oldest_accepted_at_s()
-        in_flight = len(self._flying)
+        in_flight = len(self._in_flight())
+        counters = self._counters
         return PosterStatistics(
             queued=max(0, len(self._outbox) - in_flight),
             in_flight=in_flight,
-            delivered=self._delivered,
-            retried=self._retried,
-            dropped=self._dropped,
-            overflowed=self._overflowed,
-            last_error=self._last_error,
+            delivered=counters.delivered,
+            retried=counters.retried,
+            dropped=counters.dropped,
+            overflowed=counters.overflowed,
+            last_error=counters.last_error,
             oldest_age_s=None if oldest is None else max(0.0, self._wall_clock() - oldest),
-            clock_skew_s=self._clock_skew_s,
+            clock_skew_s=counters.clock_skew_s,
         )
+
+    def _in_flight(self) -> Collection[int]:
+        return () if self._dispatcher is None else self._dispatcher.in_flight
 
     async def drain(self) -> None:
         """Wait until nothing is queued or in flight. Bound it with ``asyncio.timeout``; an outage lasts."""
-        if self._sender is None:
-            return
         self.resume()
-        running = asyncio.get_running_loop()
-        if self._loop is not None and self._loop is not running:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.drain(), self._loop))
-        elif self._lanes and self._loop is not None:
-            future: asyncio.Future[None] = self._loop.create_future()
-            self._drained.append(future)
-            await future
+        dispatcher = self._dispatcher
+        if dispatcher is None:
+            return
+        if dispatcher.loop is asyncio.get_running_loop():
+            await dispatcher.drain()
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(dispatcher.drain(), dispatcher.loop))
 
     async def aclose(self) -> None:
         """One last immediate attempt for what is queued, within ``close_grace_s``, then stop (K140).
@@ -468,63 +298,31 @@ class EventPoster:
         process.
         """
         running = asyncio.get_running_loop()
-        loop = self._loop
-        if loop is not None and loop is not running and loop.is_running():
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.aclose(), loop))
+        dispatcher = self._dispatcher
+        if dispatcher is not None and dispatcher.loop is not running and dispatcher.loop.is_running():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.aclose(), dispatcher.loop))
             return
-        if self._closer is None or self._closer.get_loop() is not running:
-            if self._closing:
-                return
+        if self._closer is None:
             self._closing = True
             self._closer = running.create_task(self._close(), context=contextvars.Context())
+        elif self._closer.get_loop() is not running:
+            return  # closed on a loop that is gone
         # A cancelled caller does not leave the poster half closed.
         await asyncio.shield(self._closer)
 
     async def _close(self) -> None:
         try:
-            if self._sender is not None:
-                if len(self._outbox):
-                    self._kick(None)
-                await self._last_attempts()
-                await self._sender.aclose()
-                left = len(self._outbox)
-                if left and self._outbox.durable:
-                    logger.warning("closed with %d events undelivered; the outbox keeps them", left)
-                elif left:
-                    logger.warning("closed with %d events undelivered; they are lost", left)
+            if len(self._outbox):
+                self._kick(None)
+            dispatcher = self._dispatcher
+            if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
+                await dispatcher.close(self._close_grace_s)
+            left = len(self._outbox)
+            if left and self._make_sender is not None:
+                fate = "the outbox keeps them" if self._outbox.durable else "they are lost"
+                logger.warning("closed with %d events undelivered; %s", left, fate)
         finally:
             self._outbox.close()
-
-    async def _last_attempts(self) -> None:
-        if self._loop is not asyncio.get_running_loop():
-            return  # never used
-        if self._timer is not None:
-            self._timer.cancel()
-            await asyncio.wait({self._timer})
-        self._ready.extend(lane for _, _, lane in self._delayed)
-        self._delayed.clear()
-        self._staff()
-        bound = asyncio.ensure_future(self._clock.sleep(self._close_grace_s))
-        while self._workers and not bound.done():
-            await asyncio.wait({bound, *self._workers}, return_when=asyncio.FIRST_COMPLETED)
-        bound.cancel()
-        leftover = set(self._workers)
-        for worker in leftover:
-            worker.cancel()
-        await asyncio.wait({bound, *leftover})
-        self._ready.clear()
-        self._lanes.clear()
-
-    def _count_dropped(self, *, overflow: bool = False) -> None:
-        with self._count_lock:  # several threads may post
-            self._dropped += 1
-            self._overflowed += overflow
-
-
-def _log_lost(entry: OutboxEntry, why: str) -> None:
-    logger.error(
-        "lost %s event %s (seq %d) of task %s: %s", entry.type, entry.event_id, entry.seq, entry.task_id, why
-    )
 
 
 def _callback_url(argument: str | None) -> httpx.URL | None:

@@ -7,6 +7,14 @@ import asyncio
 HOW_TO = "start the first task on the server's loop, or call TaskManager.bind_loop() there once"
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs in this thread, or ``None``."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def find_loop(remembered: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop:
     """The loop that runs bodies: the remembered one while it runs, else the one here, else the caller
     thread's owner.
@@ -16,10 +24,7 @@ def find_loop(remembered: asyncio.AbstractEventLoop | None) -> asyncio.AbstractE
     Raises:
         RuntimeError: none found, or a second loop is used while the first one still runs.
     """
-    try:
-        running = asyncio.get_running_loop()
-    except RuntimeError:
-        running = None
+    running = running_loop()
     if remembered is not None and remembered.is_running():
         # A second loop in another thread is a mistake that would tear tasks and their futures apart.
         if running is not None and running is not remembered:

@@ -20,8 +20,9 @@ from robot_mcp_kit.clock import Clock, SystemClock, WallClock
 from robot_mcp_kit.context import TaskContext
 from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.events import EventPoster
-from robot_mcp_kit.jsonsafe import clean_text, to_jsonable
-from robot_mcp_kit.loops import find_loop
+from robot_mcp_kit.failures import INTERNAL, failure_from
+from robot_mcp_kit.jsonsafe import to_jsonable
+from robot_mcp_kit.loops import find_loop, running_loop
 from robot_mcp_kit.models import TaskEvent, TaskFailure, TaskInfo, TaskState
 from robot_mcp_kit.names import check_server_name
 from robot_mcp_kit.records import TaskRecord, clean_payload, utc
@@ -149,7 +150,7 @@ class TaskManager:
             snapshot = record.snapshot()
             try:
                 # Never run the body from here, not even up to its first await: an eager task factory would.
-                if _running_loop() is loop:
+                if running_loop() is loop:
                     loop.call_soon(self._spawn, record, body, context=contextvars.Context())
                 else:
                     loop.call_soon_threadsafe(self._spawn, record, body, context=contextvars.Context())
@@ -215,7 +216,7 @@ class TaskManager:
                 else:
                     message = f"The task's body returned {type(result).__name__} instead of a dict."
                     logger.error("task %s: %s", task_id, message)
-                    failure = TaskFailure(error_code="INTERNAL", message=message, recoverable=False)
+                    failure = TaskFailure(error_code=INTERNAL, message=message, recoverable=False)
                     self._finish(record, lambda: record.fail(failure))
 
     def _failed(self, record: TaskRecord, exc: BaseException) -> None:
@@ -225,17 +226,9 @@ class TaskManager:
                 logger.warning("task %s raised while being cancelled", record.info.task_id, exc_info=exc)
                 self._finish(record, record.cancelled)
                 return
-            error = _task_error(exc)
-            if error is not None:
-                failure = TaskFailure(
-                    error_code=clean_text(str(error.error_code)),
-                    message=clean_text(str(error.message)),
-                    recoverable=bool(error.recoverable),
-                    suggestions=[clean_text(str(item)) for item in error.suggestions],
-                )
-            else:
+            failure = failure_from(exc)
+            if failure.error_code == INTERNAL:
                 logger.error("task %s failed", record.info.task_id, exc_info=exc)
-                failure = TaskFailure(error_code="INTERNAL", message=_words(exc), recoverable=False)
             self._finish(record, lambda: record.fail(failure))
 
     def _finish(self, record: TaskRecord, outcome: Callable[[], None]) -> None:
@@ -439,13 +432,6 @@ class TaskManager:
         await asyncio.gather(*(asyncio.shield(teardown) for teardown in teardowns))
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
 def _random_suffix() -> str:
     return uuid4().hex[:6]
 
@@ -473,21 +459,6 @@ def _check_duration(est_duration_s: float | None) -> None:
         raise ArgumentError(
             "est_duration_s", f"must be a finite number of seconds >= 0, got {est_duration_s!r}"
         )
-
-
-def _task_error(exc: BaseException) -> TaskError | None:
-    """The TaskError that ``exc`` is, or that is the only leaf of its exception group (K37)."""
-    while isinstance(exc, BaseExceptionGroup) and len(exc.exceptions) == 1:
-        exc = exc.exceptions[0]
-    return exc if isinstance(exc, TaskError) else None
-
-
-def _words(exc: BaseException) -> str:
-    try:
-        text = clean_text(str(exc))
-    except Exception:
-        text = ""
-    return text or type(exc).__name__
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
