@@ -221,3 +221,17 @@ def robot(shared_robot: Robot) -> Iterator[Robot]:
         action.goals.clear()
     state = shared_robot.state()
     assert state["errors"] == []
+
+
+@pytest.fixture
+def make_robot() -> Iterator[Callable[[SimProcess, int], Robot]]:
+    """Clients of processes that a test starts itself; closed afterwards."""
+    made: list[Robot] = []
+
+    def make(process: SimProcess, domain: int) -> Robot:
+        made.append(Robot(process, domain))
+        return made[-1]
+
+    yield make
+    for robot in made:
+        robot.close()
