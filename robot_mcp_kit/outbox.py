@@ -98,9 +98,16 @@ class MemoryOutbox(Outbox):
     Args:
         max_events: most events kept.
         max_bytes: most body bytes kept, whatever the number of events.
+        first_key: where keys begin, for an outbox that is part of another one.
     """
 
-    def __init__(self, *, max_events: int = DEFAULT_MAX_EVENTS, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        max_events: int = DEFAULT_MAX_EVENTS,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        first_key: int = 1,
+    ) -> None:
         check_bounds(max_events, max_bytes)
         self._max_events = max_events
         self._max_bytes = max_bytes
@@ -111,7 +118,7 @@ class MemoryOutbox(Outbox):
         self._lanes: OrderedDict[str, OrderedDict[int, None]] = OrderedDict()
         self._ranks: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(_RANKS)]
         self._bytes = 0
-        self._next_key = 1
+        self._next_key = first_key
 
     def append(self, entry: NewEntry, *, keep: Collection[int] = ()) -> list[OutboxEntry]:
         with self._lock:

@@ -1,0 +1,272 @@
+"""The outbox that outlives the process: one SQLite file in WAL mode."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.outbox import (
+    DEFAULT_MAX_BYTES,
+    DEFAULT_MAX_EVENTS,
+    MemoryOutbox,
+    NewEntry,
+    Outbox,
+    OutboxEntry,
+    check_bounds,
+    rank,
+)
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_USER_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS event (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    event_id TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    server TEXT NOT NULL,
+    type TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    accepted_at_s REAL NOT NULL,
+    body BLOB NOT NULL,
+    rank INTEGER NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS event_of_task ON event (task_id, key);
+CREATE INDEX IF NOT EXISTS event_by_rank ON event (rank, key);
+"""
+_COLUMNS = "key, event_id, task_id, server, type, seq, accepted_at_s, body"
+_FIRST_MEMORY_KEY = 2**62
+
+
+class SqliteOutbox(Outbox):
+    """Events accepted before a crash are delivered after it, with the same id, seq and bytes.
+
+    A killed process loses nothing. ``synchronous="FULL"`` also survives a power cut, for a disk sync
+    (milliseconds) with every event; the default ``NORMAL`` may lose the last moments then, never the file.
+
+    One process owns the file at a time. When the disk is full or broken, new events are kept in memory until
+    it works again, in order, and an ERROR says so.
+
+    Args:
+        path: the file; its folder is created.
+        max_events: most events kept.
+        max_bytes: most body bytes kept.
+        synchronous: ``NORMAL`` or ``FULL``.
+
+    Raises:
+        ConfigError: another process has the file, it cannot be created, or a newer version wrote it. (A
+        ValueError.)
+    """
+
+    durable = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_events: int = DEFAULT_MAX_EVENTS,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        synchronous: str = "NORMAL",
+    ) -> None:
+        check_bounds(max_events, max_bytes)
+        if synchronous not in ("NORMAL", "FULL"):
+            raise ConfigError(f"synchronous: NORMAL or FULL, got {synchronous!r}")
+        self.path = Path(path)
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._synchronous = synchronous
+        self._lock = threading.RLock()
+        # Where events go while the disk refuses; its keys are above all keys of the file.
+        self._memory = MemoryOutbox(max_events=max_events, max_bytes=max_bytes, first_key=_FIRST_MEMORY_KEY)
+        self._gone: set[int] = set()
+        """Delivered, but not yet deleted because the disk refused."""
+        self._failing = False
+        self._closed = False
+        self._connection = self._open()
+        self._count, self._bytes = self._connection.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0) FROM event"
+        ).fetchone()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                return self._connect()
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as exc:
+                aside = self.path.with_name(f"{self.path.name}.corrupt-{time.time_ns()}")
+                self.path.rename(aside)
+                logger.error("outbox %s is damaged (%s); moved to %s, starting empty", self.path, exc, aside)
+                return self._connect()
+        except sqlite3.OperationalError as exc:
+            raise ConfigError(f"outbox {self.path}: {exc}; another process may be using it") from exc
+        except OSError as exc:
+            raise ConfigError(f"outbox {self.path}: {exc}") from exc
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0.5)
+        try:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_USER_VERSION:
+                raise ConfigError(
+                    f"outbox {self.path}: written by a newer version ({version}); remove or move it"
+                )
+            connection.execute("BEGIN IMMEDIATE")  # takes the file for this process
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_USER_VERSION}")
+            connection.execute("COMMIT")
+            # Reads every page that matters: damage is found now and not at the first delivery.
+            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise sqlite3.DatabaseError("quick_check failed")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def append(self, entry: NewEntry, *, keep: Collection[int] = ()) -> list[OutboxEntry]:
+        with self._lock:
+            self._retry_deletes()
+            # What waits in memory is older, so the newer must not overtake it through the file.
+            if not len(self._memory):
+                try:
+                    self._insert(entry)
+                except sqlite3.Error as exc:
+                    self._complain(exc)
+                else:
+                    self._recovered()
+                    return self._evict(keep)
+            return self._memory.append(entry, keep=keep)
+
+    def _insert(self, entry: NewEntry) -> None:
+        self._connection.execute(
+            "INSERT INTO event (event_id, task_id, server, type, seq, accepted_at_s, body, rank)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                entry.event_id,
+                entry.task_id,
+                entry.server,
+                entry.type,
+                entry.seq,
+                entry.accepted_at_s,
+                entry.body,
+                rank(entry.type),
+            ),
+        )
+        self._count += 1
+        self._bytes += len(entry.body)
+
+    def _evict(self, keep: Collection[int]) -> list[OutboxEntry]:
+        evicted: list[OutboxEntry] = []
+        while self._count > self._max_events or self._bytes > self._max_bytes:
+            row = self._row("ORDER BY rank, key", (), exclude=(*keep, *self._gone))
+            if row is None:
+                break
+            evicted.append(row)
+            self._delete(row.key)
+        return evicted
+
+    def head(self, task_id: str) -> OutboxEntry | None:
+        with self._lock:
+            return self._row("AND task_id = ? ORDER BY key", (task_id,), exclude=tuple(self._gone)) or (
+                self._memory.head(task_id)
+            )
+
+    def _row(
+        self, condition: str, values: tuple[Any, ...], *, exclude: tuple[int, ...]
+    ) -> OutboxEntry | None:
+        marks = ", ".join("?" * len(exclude))
+        found = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM event WHERE key NOT IN ({marks}) {condition} LIMIT 1",  # noqa: S608  own text
+            (*exclude, *values),
+        ).fetchone()
+        return None if found is None else OutboxEntry(*found)
+
+    def remove(self, key: int) -> None:
+        with self._lock:
+            if key >= _FIRST_MEMORY_KEY:
+                self._memory.remove(key)
+            else:
+                self._delete(key)
+
+    def _delete(self, key: int) -> None:
+        """Delete a row; when the disk refuses, remember that it is gone, or it would be sent for ever."""
+        try:
+            found = self._connection.execute(
+                "DELETE FROM event WHERE key = ? RETURNING length(body)", (key,)
+            ).fetchall()
+        except sqlite3.Error as exc:
+            self._complain(exc)
+            if key in self._gone:
+                return
+            size = self._connection.execute("SELECT length(body) FROM event WHERE key = ?", (key,)).fetchall()
+            self._gone.add(key)
+            found = size
+        else:
+            if key in self._gone:  # counted when it was sent
+                self._gone.discard(key)
+                return
+        for (size,) in found:
+            self._count -= 1
+            self._bytes -= size
+
+    def _retry_deletes(self) -> None:
+        for key in list(self._gone):
+            self._delete(key)
+            if key in self._gone:
+                return
+
+    def _complain(self, exc: sqlite3.Error) -> None:
+        if not self._failing:
+            self._failing = True
+            logger.error(
+                "outbox %s cannot be written (%s); events are kept in memory meanwhile", self.path, exc
+            )
+
+    def _recovered(self) -> None:
+        if self._failing and not self._gone:
+            self._failing = False
+            logger.warning("outbox %s can be written again", self.path)
+
+    def task_ids(self) -> list[str]:
+        with self._lock:
+            marks = ", ".join("?" * len(self._gone))
+            rows = self._connection.execute(
+                f"SELECT task_id FROM event WHERE key NOT IN ({marks}) GROUP BY task_id ORDER BY min(key)",  # noqa: S608
+                tuple(self._gone),
+            ).fetchall()
+            return list(dict.fromkeys([task_id for (task_id,) in rows] + self._memory.task_ids()))
+
+    def __len__(self) -> int:
+        return int(self._count) + len(self._memory)
+
+    def oldest_accepted_at_s(self) -> float | None:
+        with self._lock:
+            if self._closed:
+                return None
+            row = self._row("ORDER BY key", (), exclude=tuple(self._gone))
+            return self._memory.oldest_accepted_at_s() if row is None else row.accepted_at_s
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            lost = len(self._memory)
+            if lost:
+                logger.error("outbox %s: %d events that could not be written are lost", self.path, lost)
+            try:
+                self._retry_deletes()
+            finally:
+                self._connection.close()
