@@ -16,13 +16,14 @@ from robot_mcp_kit.skills.yaml_tree import dotted
 A = TypeVar("A", bound=SkillArguments)
 
 
-def _not_a_boolean(value: Any) -> Any:
+def not_a_boolean(value: Any) -> Any:
+    """For numbers: true and false are none, though Python and pydantic count with them."""
     if isinstance(value, bool):
         raise ValueError("expected a number, not true or false")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_not_a_boolean)]
+Number = Annotated[float, BeforeValidator(not_a_boolean)]
 """A finite number. Text that is exactly a number (``"1.5"``) counts, true and false do not."""
 
 

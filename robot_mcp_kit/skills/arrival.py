@@ -77,14 +77,6 @@ class ArrivalCheck:
         )
         return Outcome("failed", failure=failure)
 
-    def with_position(self, failure: TaskFailure, last: Sample | None) -> TaskFailure:
-        """The failure, with where the robot was last seen."""
-        pose = last.pose if last is not None and last.pose is not None else self._where()
-        if pose is None:
-            return failure
-        message = f"{failure.message} The robot was last seen at {pose_words(pose)}."
-        return failure.model_copy(update={"message": message})
-
     def _measured(self, target: Pose2D, last: Sample | None) -> Pose2D | None:
         """The last pose in the goal's frame: from feedback, or as the robot reports itself now."""
         poses = [last.pose if last is not None else None, self._where()]
@@ -96,3 +88,16 @@ class ArrivalCheck:
 def pose_words(pose: Pose2D) -> str:
     """``x 1.00 m, y 2.00 m, yaw 0.00 rad in map``."""
     return f"x {pose.x_m:.2f} m, y {pose.y_m:.2f} m, yaw {pose.yaw_rad:.2f} rad in {pose.frame}"
+
+
+def with_position(failure: TaskFailure, last: Sample | None, where: WhereIsRobot) -> TaskFailure:
+    """The failure, with where the robot was last seen (feedback first, then as it reports itself)."""
+    pose = last.pose if last is not None and last.pose is not None else where()
+    return failure if pose is None else with_words(failure, f"The robot was last seen at {pose_words(pose)}.")
+
+
+def with_words(failure: TaskFailure, sentence: str) -> TaskFailure:
+    """The failure with one more sentence in its message."""
+    if not sentence:
+        return failure
+    return failure.model_copy(update={"message": f"{failure.message} {sentence}"})

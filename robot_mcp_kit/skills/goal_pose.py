@@ -159,6 +159,12 @@ class PoseResolver:
         points = [(pose.x_m, pose.y_m) for pose in (here, *(goal.pose for goal in poses))]
         return sum(distance(a, b) for a, b in itertools.pairwise(points))
 
+    @staticmethod
+    def loop_length_m(poses: Sequence[GoalPose]) -> float:
+        """Straight pieces of one round: from the last pose to the first and on to the last."""
+        points = [(goal.pose.x_m, goal.pose.y_m) for goal in (poses[-1], *poses)]
+        return sum(distance(a, b) for a, b in itertools.pairwise(points))
+
     def _frame(self, arguments: PoseArguments) -> str:
         """The goal's frame; (case A4) an empty, slashed or unknown one is refused here, not by TF on the
         robot.

@@ -72,3 +72,20 @@ def pose_2d(message: Any, path: str) -> Pose2D | None:
     if q.norm < 1e-6:
         return None
     return Pose2D(x, y, quaternion_to_yaw(q), frame)
+
+
+def items(message: Any, path: str) -> list[Any]:
+    """The entries of an array (list, ``array.array``, numpy) at a dotted path; empty if there is none."""
+    value = dig(message, path)
+    if value is None or isinstance(value, str | bytes):
+        return []
+    try:
+        return list(value)
+    except TypeError:
+        return []
+
+
+def duration_fields(seconds: float) -> dict[str, int]:
+    """``builtin_interfaces/msg/Duration`` as fields; nanoseconds are never negative, also before 0."""
+    nanoseconds = round(seconds * 1e9)
+    return {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000}

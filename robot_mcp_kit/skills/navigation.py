@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from robot_mcp_kit.skills.arrival import POSTCONDITION_CODE, ArrivalCheck
+from robot_mcp_kit.skills.arrival import POSTCONDITION_CODE, ArrivalCheck, with_position
 from robot_mcp_kit.skills.base import (
     FeedbackReader,
     GoalSpec,
@@ -74,7 +74,7 @@ class NavigateTo(Skill):
         self.action_type = section.type
         self._section = section
         self._config = config
-        where = where or nowhere
+        self._where = where = where or nowhere
         self._poses = PoseResolver(config, section.limits, where)
         self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, where)
         self.description = self._describe()
@@ -94,8 +94,7 @@ class NavigateTo(Skill):
             "small motions of a few centimetres. " + words_about_poses(self._config, self._section.limits)
         )
 
-    # -- goal
-    # ---------------------------------------------------------------------------------------------------
+    # -- goal -------------------------------------------------------------------------------------
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
         if not isinstance(arguments, NavigateToArguments):
@@ -112,8 +111,7 @@ class NavigateTo(Skill):
             },
         )
 
-    # -- feedback and result
-    # ------------------------------------------------------------------------------------
+    # -- feedback and result ----------------------------------------------------------------------
 
     def reader(self, spec: GoalSpec) -> NavigationReader:
         return NavigationReader(spec.context.get("target"))
@@ -127,7 +125,7 @@ class NavigateTo(Skill):
             failure = nav2_failure(self.short_type, code, message)
         else:
             failure = unsuccessful(status, self.action_name, message)
-        return Outcome("failed", failure=self._arrival.with_position(failure, last))
+        return Outcome("failed", failure=with_position(failure, last, self._where))
 
     def _arrived(self, code: int, message: Any, spec: GoalSpec, last: Sample | None) -> Outcome:
         """SUCCEEDED is a claim; where the robot was last seen decides whether it is passed on."""

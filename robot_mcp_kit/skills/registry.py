@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.skills.base import Skill
-from robot_mcp_kit.skills.config import NavigateSection, RobotConfig, SkillSection
-from robot_mcp_kit.skills.navigation import NavigateTo, WhereIsRobot
+from robot_mcp_kit.skills.behaviors import BackUp, DriveOnHeading, Spin, Wait
+from robot_mcp_kit.skills.config import SECTIONS, RobotConfig
+from robot_mcp_kit.skills.docking import Dock, Undock
+from robot_mcp_kit.skills.goal_pose import WhereIsRobot
+from robot_mcp_kit.skills.navigation import NavigateTo
+from robot_mcp_kit.skills.through_poses import NavigateThrough
+from robot_mcp_kit.skills.waypoints import FollowWaypoints
 
-Builder = Callable[[str, SkillSection, RobotConfig, WhereIsRobot | None], Skill]
-
-
-def _navigate(name: str, section: SkillSection, config: RobotConfig, where: WhereIsRobot | None) -> Skill:
-    if not isinstance(section, NavigateSection):
-        raise TypeError(f"skills.{name}: built from {type(section).__name__}")
-    return NavigateTo(name, section, config, where)
-
-
-BUILDERS: dict[str, Builder] = {"nav2_msgs/action/NavigateToPose": _navigate}
-"""Which class serves an action type."""
+BUILDERS: dict[str, Any] = {
+    "nav2_msgs/action/NavigateToPose": NavigateTo,
+    "nav2_msgs/action/NavigateThroughPoses": NavigateThrough,
+    "nav2_msgs/action/FollowWaypoints": FollowWaypoints,
+    "nav2_msgs/action/Spin": Spin,
+    "nav2_msgs/action/BackUp": BackUp,
+    "nav2_msgs/action/DriveOnHeading": DriveOnHeading,
+    "nav2_msgs/action/Wait": Wait,
+    "nav2_msgs/action/DockRobot": Dock,
+    "nav2_msgs/action/UndockRobot": Undock,
+}
+"""Which class serves an action type: ``cls(name, section, config, where)``, with the section of that type."""
 
 
 def build_skills(config: RobotConfig, where: WhereIsRobot | None = None) -> dict[str, Skill]:
@@ -40,5 +46,7 @@ def build_skills(config: RobotConfig, where: WhereIsRobot | None = None) -> dict
         if build is None:
             known = ", ".join(BUILDERS)
             raise ConfigError(f"skills.{name}.type: no skill for {section.type}; known: {known}")
+        if not isinstance(section, SECTIONS[section.type]):
+            raise TypeError(f"skills.{name}: built from {type(section).__name__}")
         skills[name] = build(name, section, config, where)
     return skills
