@@ -110,8 +110,7 @@ class Bridge:
         self._runs: dict[str, GoalRun] = {}
         self._background: set[asyncio.Task[Any]] = set()
 
-    # -- starting
-    # -----------------------------------------------------------------------------------------------
+    # -- starting ---------------------------------------------------------------------------------
 
     async def start(
         self,
@@ -246,8 +245,7 @@ class Bridge:
             other_navigation=self._other_navigation,
         )
 
-    # -- stopping
-    # -----------------------------------------------------------------------------------------------
+    # -- stopping ---------------------------------------------------------------------------------
 
     async def stop(self, reason: str) -> StopReport:
         """Cancel everything this bridge runs, whoever started it.
@@ -304,8 +302,7 @@ class Bridge:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
-    # -- the runs
-    # -----------------------------------------------------------------------------------------------
+    # -- the runs ---------------------------------------------------------------------------------
 
     def running(self) -> list[str]:
         """Ids of the tasks whose goal has not ended, oldest first; also cancelled ones that still stop."""

@@ -116,8 +116,7 @@ class GoalRun:
         self._absent_since_s: float | None = None
         self._other_s: float | None = None
 
-    # -- the outside
-    # --------------------------------------------------------------------------------------------
+    # -- the outside ------------------------------------------------------------------------------
 
     async def body(self, ctx: TaskContext) -> dict[str, Any]:
         """What the task manager runs. A cancel goes out at once and is waited for within the contract's
@@ -191,8 +190,7 @@ class GoalRun:
             self.stop = NOTHING_SENT_STOP
             self._end(Ending.CANCELLED)
 
-    # -- the flow
-    # -----------------------------------------------------------------------------------------------
+    # -- the flow ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         watching = asyncio.create_task(self._watch_over(), name=f"watchdog of {self.task_id}")
@@ -395,8 +393,7 @@ class GoalRun:
             return True
         return self._other_s is not None and self._clock.now() - self._other_s <= PREEMPTION_MEMORY_S
 
-    # -- the end
-    # ------------------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
     def _end(self, ending: Ending, error_code: str | None = None) -> None:
         self._lane.close(self._clock.now())
@@ -452,8 +449,7 @@ class GoalRun:
             logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
             self._canceller.send(goal_id)
 
-    # -- what comes from the server
-    # -----------------------------------------------------------------------------
+    # -- what comes from the server ---------------------------------------------------------------
 
     def _open_watch(self, goal_id: UUID) -> None:
         self._watch = self.port.watch(
@@ -508,8 +504,7 @@ class GoalRun:
                 again.cancel()
                 asking.cancel()
 
-    # -- watching over
-    # ------------------------------------------------------------------------------------------
+    # -- watching over ----------------------------------------------------------------------------
 
     async def _watch_over(self) -> None:
         bridge = self._settings.bridge
@@ -544,8 +539,7 @@ class GoalRun:
         logger.warning("task %s: no feedback for %.1f s", self.task_id, silent_s)
         return self._bridge_failure("ROS_FEEDBACK_TIMEOUT", seconds=f"{silent_s:.0f}").message
 
-    # -- small things
-    # -------------------------------------------------------------------------------------------
+    # -- small things -----------------------------------------------------------------------------
 
     def _check_interrupts(self) -> None:
         """Before anything leaves: a fault or a cancel that arrived meanwhile comes first."""

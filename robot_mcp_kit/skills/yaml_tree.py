@@ -62,7 +62,9 @@ class _Reader:
     def _value(self, node: yaml.Node, path: KeyPath, line: int) -> Any:
         self._document.lines[path] = line
         if id(node) in self._open:
-            raise self._fail(node, path, "an alias that contains itself; write the values out")
+            # The node stands where its anchor is; the fault is where the alias is, on ``line``.
+            message = "an alias that contains itself; write the values out"
+            raise ConfigError(self._document.complaint(path, message))
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):

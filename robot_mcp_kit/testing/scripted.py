@@ -147,8 +147,7 @@ class ScriptedPort(ActionPort):
         self._arrived = asyncio.Event()
         self._forgotten: set[UUID] = set()
 
-    # -- the test's side
-    # ----------------------------------------------------------------------------------------
+    # -- the test's side --------------------------------------------------------------------------
 
     async def next_goal(self, count: int = 1) -> ScriptedGoal:
         """Wait until ``count`` goals in all were sent, and return that one."""
@@ -199,8 +198,7 @@ class ScriptedPort(ActionPort):
         """Open subscriptions to one goal."""
         return [watch for watch in self.watches if watch.goal_id == goal_id]
 
-    # -- the bridge's side
-    # --------------------------------------------------------------------------------------
+    # -- the bridge's side ------------------------------------------------------------------------
 
     def server_ready(self) -> bool:
         return self._ready.is_set()
