@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
 import signal
 import sys
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from robot_mcp_kit.cli.common import EXIT_FAILED, EXIT_OK, CliError, parse_address, require
 
 if TYPE_CHECKING:
     from robot_mcp_kit.client.inbox import Inbox, Receipt
+    from robot_mcp_kit.client.receiver import EventReceiver
 
 DEFAULT_ADDRESS = "127.0.0.1:8000"
 SECRET_VARIABLE = "RVC_EVENT_SECRET"  # noqa: S105 - the variable's name
@@ -32,8 +33,6 @@ examples:
 
 The secret is read from the environment, never from the command line, where other users of the machine can
 see it."""
-
-_STOP = object()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,51 +69,62 @@ def execute(args: argparse.Namespace) -> int:
     from robot_mcp_kit.client.receiver import EventReceiver
 
     inbox = Inbox(secret)
-    # Signals and server threads only put into the queue; everything is shown from the main thread.
-    arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: arrivals.put(_STOP))
-    try:
-        receiver = EventReceiver(inbox, arrivals.put, host=host, port=port)
-    except OSError as error:
-        raise CliError(f"cannot listen on {host}:{port}: {error.strerror or error}", EXIT_FAILED) from error
-    with receiver:
-        if args.json:
-            return _show_json(receiver.url, arrivals, inbox)
-        return _show_board(receiver.url, arrivals, inbox)
+        signal.signal(number, lambda *_: stop.set())
+
+    def listening(show: Callable[[Receipt], None]) -> EventReceiver:
+        def shown_or_refused(receipt: Receipt) -> None:
+            # Shown before it is acknowledged: what the sender counts as delivered has been seen here.
+            try:
+                show(receipt)
+            except BrokenPipeError:
+                stop.set()
+                raise
+
+        try:
+            return EventReceiver(inbox, shown_or_refused, host=host, port=port)
+        except OSError as error:
+            raise CliError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}", EXIT_FAILED
+            ) from error
+
+    run = _run_json if args.json else _run_board
+    run(listening, inbox, stop)
+    return EXIT_OK
 
 
-def _show_json(url: str, arrivals: queue.SimpleQueue[Any], inbox: Inbox) -> int:
+Listening = Callable[[Callable[["Receipt"], None]], "EventReceiver"]
+
+
+def _run_json(listening: Listening, inbox: Inbox, stop: threading.Event) -> None:
     def write(content: dict[str, object]) -> None:
         print(json.dumps(content), flush=True)
 
     try:
-        write({"listening": url})
-        _each(arrivals, lambda receipt: write(receipt_json(receipt)))
+        receiver = listening(lambda receipt: write(receipt_json(receipt)))
+        write({"listening": receiver.url})
+        with receiver:
+            stop.wait()
         write({"summary": summary(inbox)})
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is left to do. Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_OK
 
 
-def _show_board(url: str, arrivals: queue.SimpleQueue[Any], inbox: Inbox) -> int:
+def _run_board(listening: Listening, inbox: Inbox, stop: threading.Event) -> None:
     from rich.console import Console
 
     from robot_mcp_kit.cli.board import TaskBoard
 
     console = Console(highlight=False)
     with TaskBoard(console) as board:
-        board.say(f"listening at {url}", "bold")
-        _each(arrivals, board.show)
+        receiver = listening(board.show)
+        board.say(f"listening at {receiver.url}", "bold")
+        with receiver:
+            stop.wait()
     for line in summary_lines(inbox):
         console.print(line, markup=False)
-    return EXIT_OK
-
-
-def _each(arrivals: queue.SimpleQueue[Any], show: Callable[[Receipt], None]) -> None:
-    while (arrival := arrivals.get()) is not _STOP:
-        show(arrival)
 
 
 def receipt_json(receipt: Receipt) -> dict[str, object]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -121,6 +125,26 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(listener: Any, sen
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_when_nobody_reads_its_output_the_event_is_not_acknowledged_and_it_ends() -> None:
+    listener = subprocess.Popen(
+        [sys.executable, "-m", "robot_mcp_kit", "events", "--listen", "127.0.0.1:0", "--json"],
+        env={**os.environ, **ENV, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert listener.stdout is not None
+        sender = Sender(json.loads(listener.stdout.readline())["listening"])
+        listener.stdout.close()
+        assert sender.post(event(1)).status_code == 500
+        assert listener.wait(timeout=30) == 0
+        sender.http.close()
+    finally:
+        listener.kill()
+        listener.wait()
 
 
 def test_the_secret_is_demanded_by_name(start_cli: StartCli) -> None:
