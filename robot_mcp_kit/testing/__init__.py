@@ -8,15 +8,18 @@ listens.
 
 from robot_mcp_kit.testing.chat_app import ChatAppDouble
 from robot_mcp_kit.testing.clock import FakeClock, settle
+from robot_mcp_kit.testing.collecting import CollectingPoster, make_event
 from robot_mcp_kit.testing.eventually import assert_eventually
 from robot_mcp_kit.testing.receiver import ReceivedRequest, RecordingReceiver, Reply
 
 __all__ = [
     "ChatAppDouble",
+    "CollectingPoster",
     "FakeClock",
     "ReceivedRequest",
     "RecordingReceiver",
     "Reply",
     "assert_eventually",
+    "make_event",
     "settle",
 ]
