@@ -56,7 +56,7 @@ class TaskBoard:
 
     def say(self, text: str, style: str = "") -> None:
         """A line of our own words above the bars."""
-        self.console.print(Text(text, style=style))
+        self.console.print(Text(text, style=style), soft_wrap=True)
 
     def show(self, receipt: Receipt) -> None:
         """One judged request: a line, and the bar of its task."""

@@ -117,7 +117,7 @@ def _run_board(listening: Listening, inbox: Inbox, stop: threading.Event) -> Non
 
     from robot_mcp_kit.cli.board import TaskBoard
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     with TaskBoard(console) as board:
         receiver = listening(board.show)
         board.say(f"listening at {receiver.url}", "bold")

@@ -1,10 +1,11 @@
-"""Events and payloads in words for people. Standard library only."""
+"""Events and payloads in words for people."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from robot_mcp_kit.jsonsafe import dumps
 from robot_mcp_kit.models import TaskEvent
 
 MAX_LINE_CHARACTERS = 300
@@ -16,9 +17,8 @@ def event_words(event: TaskEvent) -> str:
     if event.type == "progress":
         return progress_words(payload)
     if event.type == "trigger_fired":
-        trigger = payload.get("trigger")
         extra = {key: value for key, value in payload.items() if key != "trigger"}
-        return short(trigger) + (f" with {short(extra)}" if extra else "")
+        return short(payload.get("trigger")) + (f" at {short(extra)}" if extra else "")
     if event.type == "task_failed":
         words = f"{payload.get('error_code')}: {payload.get('message')}"
         suggestions = payload.get("suggestions")
@@ -55,7 +55,7 @@ def number(value: object) -> float | None:
 
 def short(value: object) -> str:
     """A JSON-like value in at most one line."""
-    return plain("nothing" if value is None else str(value))
+    return "nothing" if value is None else plain(dumps(value))
 
 
 def plain(text: str) -> str:

@@ -170,7 +170,7 @@ async def _run_shown(args: argparse.Namespace, settings: StorySettings) -> int:
     from robot_mcp_kit.cli.demo.checks import report
     from robot_mcp_kit.cli.demo.story import DemoError, log_directory, stage, tell
 
-    console = Console(highlight=False, force_terminal=False if args.once else None)
+    console = Console(highlight=False, soft_wrap=True, force_terminal=False if args.once else None)
     logs = log_directory()
     try:
         async with contextlib.AsyncExitStack() as stack:

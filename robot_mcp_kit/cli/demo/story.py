@@ -110,8 +110,11 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
             await witness.ready(READY_TIMEOUT_S)
         except ChildError as error:
             raise DemoError(str(error)) from error
-        say(f"bridge answers MCP at {mcp_url}")
         session = await stack.enter_async_context(connect(mcp_url))
+        # What a client does first anyway: the call's time is then neither the connection's nor an import's.
+        tools = await session.tool_names()
+        await session.call("list_tasks", states=["running"])
+        say(f"bridge answers MCP at {mcp_url} with the tools {', '.join(tools)}")
         yield Stage(mcp_url, domain_id, logs, session, witness, receipts)
 
 
