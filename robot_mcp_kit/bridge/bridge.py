@@ -13,14 +13,15 @@ from pydantic import BaseModel
 from robot_mcp_kit.bridge.base import ActionPort, ActionPorts
 from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.outcomes import task_error
-from robot_mcp_kit.bridge.run import GoalRun, Surroundings
+from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
 from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
+from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError
 from robot_mcp_kit.models import TaskFailure, TaskInfo, TaskState
 from robot_mcp_kit.skills.arguments import parse_arguments
-from robot_mcp_kit.skills.base import GoalSpec, Skill, SkillArguments
+from robot_mcp_kit.skills.base import GoalSpec, Skill, SkillArguments, fit_goal
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.navigation import WhereIsRobot
@@ -156,7 +157,7 @@ class Bridge:
             if known is not None:
                 return known
         spec = skill.goal(parsed)
-        port = self._port(skill, spec)
+        port, spec = self._port(skill, spec)
         replaces = self._take_turn(skill, port)
         run = GoalRun(skill, spec, port, watching, self._around(skill), tuple(r.task_id for r in replaces))
         info = self._manager.start(
@@ -204,22 +205,22 @@ class Bridge:
             )
         return Started(info, f"the task of this idempotency key ({skill.name})", existing=True)
 
-    def _port(self, skill: Skill, spec: GoalSpec) -> ActionPort:
+    def _port(self, skill: Skill, spec: GoalSpec) -> tuple[ActionPort, GoalSpec]:
+        """The action's port, and the goal in the form that fits the type installed here."""
         action = skill.action_name
         try:
             port = self._ports.port(action, skill.action_type)
-            port.check_goal(spec.fields)
+            return port, fit_goal(spec, port.check_goal)
         except LookupError as error:
             raise task_error(
                 bridge_failure("ROS_TYPE_UNAVAILABLE", action=action, detail=f"{error}.")
             ) from error
         except GoalFieldError as error:
             raise task_error(bridge_failure("ROS_INVALID_GOAL", action=action, detail=f"{error}.")) from error
-        return port
 
     def _take_turn(self, skill: Skill, port: ActionPort) -> list[GoalRun]:
-        """Runs that a new goal for this port takes over from, by the skill's policy (B8)."""
-        busy = [run for run in self._live_runs() if run.port is port and not run.cancel_requested]
+        """Runs that a new goal takes over from, by the skill's policy (B8)."""
+        busy = [run for run in self._live_runs() if not run.cancel_requested and _collide(skill, port, run)]
         section = self._config.skills.get(skill.name)
         if busy and section is not None and section.policy == "refuse":
             raise task_error(bridge_failure("ROS_BUSY", action=port.name, other=busy[-1].task_id))
@@ -241,6 +242,7 @@ class Bridge:
             action_names=self._ports.action_names,
             annotate=self._manager.annotate,
             keep=self._keep,
+            clear_way=self._clear_way,
             on_sending=self._on_sending,
             other_navigation=self._other_navigation,
         )
@@ -321,13 +323,25 @@ class Bridge:
             if run.state is RunState.ENDED:
                 del self._runs[task_id]
 
+    def _clear_way(self, run: GoalRun) -> list[GoalRun]:
+        """Stop older runs at other action servers; one at the same server is replaced by that server."""
+        in_the_way = []
+        for older in list(self._runs.values()):
+            if older is run:
+                break
+            elsewhere = older.port is not run.port and older.state is not RunState.ENDED
+            if elsewhere and _collide(run.skill, run.port, older):
+                older.preempt(run.task_id)
+                in_the_way.append(older)
+        return in_the_way
+
     def _on_sending(self, run: GoalRun) -> None:
         """From here on a server that takes one goal at a time ends the older ones for this one."""
         for older in self._runs.values():
             if older is run:
                 break
             if older.port is run.port and older.state is not RunState.ENDED:
-                older.replaced_by = run.task_id
+                older.taken_over(run.task_id)
 
     def _other_navigation(self, run: GoalRun) -> str | None:
         if not run.port.type_name.endswith(_NAVIGATORS):
@@ -346,6 +360,11 @@ class Bridge:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.debug("%s ended with %r", task.get_name(), task.exception())
+
+
+def _collide(skill: Skill, port: ActionPort, run: GoalRun) -> bool:
+    """Whether a goal of ``skill`` and a running one must not move the robot at the same time."""
+    return run.port is port or not skill.resources.isdisjoint(run.skill.resources)
 
 
 def _check_key(key: object) -> str | None:

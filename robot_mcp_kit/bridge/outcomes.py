@@ -48,19 +48,20 @@ NOTHING_SENT_STOP = Stop(True, "Nothing had been sent.")
 REFUSED_STOP = Stop(True, "The action server refused the goal; nothing moved.")
 
 
-def stop_by_status(status: int, *, taken_over: bool) -> Stop:
+def stop_by_status(status: int, *, taken_over: bool, after_stop: str = "") -> Stop:
     """What a terminal status means once a cancel was asked for.
 
     Args:
         status: as on the wire.
         taken_over: another goal of the same server runs now.
+        after_stop: what the skill adds to a confirmed stop ("the arm may take a moment to come to rest").
     """
     try:
         name = GoalStatus(status).name
     except ValueError:
         name = f"BAD_STATUS {status}"
     if status == GoalStatus.CANCELED:
-        return Stop(True, "The action server confirmed the stop.", name)
+        return Stop(True, f"The action server confirmed the stop. {after_stop}".rstrip(), name)
     if status in (GoalStatus.SUCCEEDED, GoalStatus.ABORTED):
         if taken_over:
             return Stop(False, "The goal ended, but another goal moves the robot now.", name)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import UUID, uuid4
 
 from robot_mcp_kit.bridge.base import ActionPort, GoalResult, GoalWatch
 from robot_mcp_kit.bridge.cancelling import Canceller
 from robot_mcp_kit.bridge.feedback import FeedbackLane
-from robot_mcp_kit.bridge.ledger import Ledger, LedgerError
+from robot_mcp_kit.bridge.ledger import LedgerError
 from robot_mcp_kit.bridge.outcomes import (
     NOTHING_SENT_STOP,
     REFUSED_STOP,
@@ -26,10 +24,10 @@ from robot_mcp_kit.bridge.outcomes import (
     stop_by_status,
     task_error,
 )
-from robot_mcp_kit.bridge.settings import RunSettings
+from robot_mcp_kit.bridge.server_side import ResultQuestion, ServerWatch, Takeover
 from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState, check_transition
+from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.bridge.waiting import error_of, finish_now, first_of
-from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.base import GoalSpec, GoalStatus, Skill
@@ -40,27 +38,8 @@ from robot_mcp_kit.tasks import TaskContext
 
 logger = logging.getLogger(__name__)
 
-PREEMPTION_MEMORY_S = 2.0
 ORPHAN_WAIT_S = 60.0
 FAULT_WINDOW_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a run needs from the bridge around it."""
-
-    ledger: Ledger
-    clock: Clock
-    settings: RunSettings
-    action_names: Callable[[], list[str]]
-    annotate: Callable[[str, dict[str, Any]], object]
-    """Adds to a task's last progress, also after its end."""
-    keep: Callable[[asyncio.Task[Any]], None]
-    """Holds a background task until it is done."""
-    on_sending: Callable[[GoalRun], None]
-    """The goal is about to leave: it takes over from other runs of the same action now."""
-    other_navigation: Callable[[GoalRun], str | None]
-    """The task of another kind of navigation that runs now."""
 
 
 class GoalRun:
@@ -91,7 +70,8 @@ class GoalRun:
         self.ending: Ending | None = None
         self.goal_id: UUID | None = None
         self.replaces = replaces
-        self.replaced_by: str | None = None
+        self.ended: asyncio.Future[None] = loop.create_future()
+        """Done when the state is ENDED."""
         self.stop: Stop | None = None
         """After a cancel: what is known of the goal's end."""
         self._around, self._clock = around, around.clock
@@ -105,16 +85,21 @@ class GoalRun:
         self._result: dict[str, Any] | None = None
         self._failure: TaskFailure | None = None
         self._error: Exception | None = None
+        self._preempted = False
+        """Cancelled for another task's sake, and not by its own caller."""
         # Set once, from outside the flow.
         self._cancel_asked: asyncio.Future[None] = loop.create_future()
         self._fault: asyncio.Future[TaskFailure] = loop.create_future()
         self._goal_seen: asyncio.Future[None] = loop.create_future()
-        self._other_seen = asyncio.Event()
-        self._ask_again = asyncio.Event()
         self._watch: GoalWatch | None = None
-        self._asking: asyncio.Task[GoalResult] | None = None
-        self._absent_since_s: float | None = None
-        self._other_s: float | None = None
+        self._question = ResultQuestion(port, around.keep)
+        self._takeover = Takeover(around.clock)
+        self._server = ServerWatch(
+            port,
+            around.settings.bridge.server_lost_timeout_s,
+            on_back=self._question.ask_again,
+            on_lost=lambda: self.fail(self._bridge_failure("ROS_SERVER_LOST")),
+        )
 
     # -- the outside ------------------------------------------------------------------------------
 
@@ -154,6 +139,7 @@ class GoalRun:
         With a goal at the server the request is on the wire in the next loop turn; while the goal's
         acceptance is awaited it is remembered and sent right after it.
         """
+        self._preempted = False
         if self.state is RunState.ENDED or self.cancel_requested:
             return
         logger.info("task %s: cancel requested: %s", self.task_id, reason, extra={"task_id": self.task_id})
@@ -175,12 +161,27 @@ class GoalRun:
         """A newer task takes over. A goal that has not left yet will not leave; returns whether that was
         so.
         """
-        self.replaced_by = by
+        self._takeover.by = by
         if self.state not in NOTHING_SENT:
             return False
         detail = f"The task {by} took over before this goal was sent."
         self.fail(self._bridge_failure("ROS_PREEMPTED", detail))
         return True
+
+    def taken_over(self, by: str) -> None:
+        """A newer goal leaves for the same server, which ends this one for it."""
+        self._takeover.by = by
+
+    def preempt(self, by: str) -> None:
+        """Make way for a task that moves the same part of the robot through another action server.
+
+        ROS 2 does not do that by itself: this goal is cancelled, and its task fails as replaced.
+        """
+        if self.supersede(by) or self.state is RunState.ENDED or self.cancel_requested:
+            return
+        self._takeover.by = by
+        self.request_cancel(f"the task {by} takes over")
+        self._preempted = True
 
     def abandon(self) -> None:
         """The task ended before its body began; nothing was or will be sent."""
@@ -196,12 +197,18 @@ class GoalRun:
         watching = asyncio.create_task(self._watch_over(), name=f"watchdog of {self.task_id}")
         try:
             await self._find_server()
+            await self._wait_for_turn()
             await self._send()
             self._result = await self._execute()
             self._end(Ending.SUCCEEDED)
         except RunStopped as stopped:
             self.stop = stopped.stop
-            self._end(Ending.CANCELLED)
+            if self._preempted:
+                detail = f"The task {self._takeover.by} took over. {stopped.stop.note}"
+                self._failure = self._bridge_failure("ROS_PREEMPTED", detail)
+                self._end(Ending.FAILED, "ROS_PREEMPTED")
+            else:
+                self._end(Ending.CANCELLED)
         except RunFailed as failed:
             self._failure = failed.failure
             if self.cancel_requested:
@@ -219,8 +226,7 @@ class GoalRun:
                 self._end(Ending.FAILED, "INTERNAL")
         finally:
             watching.cancel()
-            if self._asking is not None:
-                self._asking.cancel()
+            self._question.close()
             self._close_watch()
 
     async def _find_server(self) -> None:
@@ -237,6 +243,22 @@ class GoalRun:
         count = self.port.server_count()
         if count > 1:
             self._fail("ROS_SERVER_AMBIGUOUS", count=count)
+
+    async def _wait_for_turn(self) -> None:
+        """Two goals must not move one part of the robot, whatever their action servers think of it."""
+        self._to(RunState.WAITING_FOR_TURN)
+        in_the_way = self._around.clear_way(self)
+        if not in_the_way:
+            return
+        free = asyncio.ensure_future(asyncio.wait({run.ended for run in in_the_way}))
+        limit_s = self._settings.bridge.cancel_grace_s
+        await first_of(self._clock, free, self._fault, self._cancel_asked, timeout_s=limit_s)
+        free.cancel()
+        self._check_interrupts()
+        still = [run.task_id for run in in_the_way if run.state is not RunState.ENDED]
+        if still:
+            detail = f"It was told to stop and has not confirmed it within {limit_s:g} s."
+            self._fail("ROS_BUSY", detail, other=still[0])
 
     async def _send(self) -> None:
         """Send the goal; once more, under a new id, only after a definite refusal (A6)."""
@@ -285,7 +307,7 @@ class GoalRun:
     async def _search(self, goal_id: UUID, sending: asyncio.Task[Any] | None, why: str) -> None:
         """The acceptance was lost. Look for our own goal id; a second send could run the goal twice (B3)."""
         self._to(RunState.SEARCHING, why)
-        asking = self._ask_result(goal_id)
+        asking = self._question.ask(goal_id)
         if self.cancel_requested:
             self._begin_cancelling()
             return
@@ -329,7 +351,7 @@ class GoalRun:
     async def _execute(self) -> dict[str, Any]:
         goal_id = self.goal_id
         assert goal_id is not None  # noqa: S101 - a goal was sent
-        asking = self._ask_result(goal_id)
+        asking = self._question.ask(goal_id)
         limit_s = None if self.cancel_requested else self._settings.result_timeout_s
         got = await first_of(self._clock, asking, self._fault, self._cancel_asked, timeout_s=limit_s)
         if self.cancel_requested:
@@ -347,8 +369,12 @@ class GoalRun:
                 raise RunFailed(self._fault.result())
             raise error
         result = asking.result()
+        if self._preempted and result.status == GoalStatus.SUCCEEDED:
+            return await self._conclude(result)
         if self.cancel_requested:
-            raise RunStopped(stop_by_status(result.status, taken_over=self._was_taken_over()))
+            by_other = self._takeover.happened and not self._preempted
+            stop = stop_by_status(result.status, taken_over=by_other, after_stop=self.skill.after_stop)
+            raise RunStopped(stop)
         return await self._conclude(result)
 
     async def _conclude(self, result: GoalResult) -> dict[str, Any]:
@@ -374,24 +400,13 @@ class GoalRun:
         """ROS 2 has no PREEMPTED: an abort without a reason, while another goal starts, means replaced
         (C22).
         """
-        if not self._was_taken_over():
-            self._other_seen.clear()
-            other = asyncio.ensure_future(self._other_seen.wait())
-            await first_of(self._clock, other, timeout_s=self._settings.bridge.preemption_window_s)
-            other.cancel()
-        if self._was_taken_over():
-            by = f"The task {self.replaced_by}" if self.replaced_by else "A goal that is not one of ours"
-            return self._bridge_failure("ROS_PREEMPTED", f"{by} took over.")
+        if await self._takeover.happens_within(self._settings.bridge.preemption_window_s):
+            return self._bridge_failure("ROS_PREEMPTED", self._takeover.words())
         if self._lane.last is None:
             rival = self._around.other_navigation(self)
             if rival is not None:
                 return self._bridge_failure("NAV2_NAVIGATOR_BUSY", f"It is the task {rival}.")
         return failure
-
-    def _was_taken_over(self) -> bool:
-        if self.replaced_by is not None:
-            return True
-        return self._other_s is not None and self._clock.now() - self._other_s <= PREEMPTION_MEMORY_S
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -399,6 +414,8 @@ class GoalRun:
         self._lane.close(self._clock.now())
         self.ending = ending
         self._to(RunState.ENDED, error_code or ending.value, ending=ending, error_code=error_code)
+        if not self.ended.done():
+            self.ended.set_result(None)
         if error_code == "ROS_SERVER_LOST":
             self._around.keep(asyncio.create_task(self._cancel_when_back()))
         if self.stop is not None and self._ctx is None:
@@ -456,7 +473,7 @@ class GoalRun:
             goal_id,
             on_feedback=self._on_feedback,
             on_status=self._on_status,
-            on_other_goal_executing=self._on_other_goal,
+            on_other_goal_executing=self._takeover.other_goal_started,
         )
 
     def _close_watch(self) -> None:
@@ -473,10 +490,6 @@ class GoalRun:
         if status != GoalStatus.UNKNOWN and not self._goal_seen.done():
             self._goal_seen.set_result(None)
 
-    def _on_other_goal(self) -> None:
-        self._other_s = self._clock.now()
-        self._other_seen.set()
-
     def _emit(self, payload: dict[str, Any]) -> None:
         if self._ctx is not None:
             finish_now(self._ctx.progress(payload))
@@ -484,25 +497,6 @@ class GoalRun:
     def _fire(self, trigger: dict[str, Any], extra: dict[str, Any]) -> None:
         if self._ctx is not None:
             finish_now(self._ctx.fire_trigger(trigger, extra))
-
-    def _ask_result(self, goal_id: UUID) -> asyncio.Task[GoalResult]:
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._result_of(goal_id))
-            self._around.keep(self._asking)
-        return self._asking
-
-    async def _result_of(self, goal_id: UUID) -> GoalResult:
-        while True:
-            asking = asyncio.ensure_future(self.port.get_result(goal_id))
-            again = asyncio.ensure_future(self._ask_again.wait())
-            try:
-                await asyncio.wait({asking, again}, return_when=asyncio.FIRST_COMPLETED)
-                if asking.done():
-                    return asking.result()
-                self._ask_again.clear()
-            finally:
-                again.cancel()
-                asking.cancel()
 
     # -- watching over ----------------------------------------------------------------------------
 
@@ -512,7 +506,8 @@ class GoalRun:
             await self._clock.sleep(bridge.watch_period_s)
             try:
                 now_s = self._clock.now()
-                self._look_for_server(now_s)
+                if self.state not in NOTHING_SENT and self.state is not RunState.ENDED:
+                    self._server.look(now_s)
                 self._lane.tick(now_s)
                 limit_s = self._settings.feedback_timeout_s
                 if self.state is RunState.EXECUTING and limit_s is not None:
@@ -521,19 +516,6 @@ class GoalRun:
                     self._canceller.repeat_if_unanswered(self.goal_id, bridge.cancel_reply_timeout_s)
             except Exception:
                 logger.exception("task %s: the watchdog stumbled", self.task_id)
-
-    def _look_for_server(self, now_s: float) -> None:
-        if self.state in NOTHING_SENT or self.state is RunState.ENDED:
-            return
-        if self.port.server_ready():
-            if self._absent_since_s is not None:
-                # It may have restarted and lost our question; asking again only reads.
-                self._absent_since_s = None
-                self._ask_again.set()
-        elif self._absent_since_s is None:
-            self._absent_since_s = now_s
-        elif now_s - self._absent_since_s >= self._settings.bridge.server_lost_timeout_s:
-            self.fail(self._bridge_failure("ROS_SERVER_LOST"))
 
     def _silence_note(self, silent_s: float) -> str:
         logger.warning("task %s: no feedback for %.1f s", self.task_id, silent_s)

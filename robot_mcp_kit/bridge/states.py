@@ -11,6 +11,8 @@ class RunState(StrEnum):
     PREPARED = "prepared"
     """Validated and written down; nothing sent."""
     WAITING_FOR_SERVER = "waiting_for_server"
+    WAITING_FOR_TURN = "waiting_for_turn"
+    """Goals of other action servers that move the same part of the robot are being stopped first."""
     SENDING = "sending"
     """The goal left, its acceptance is awaited."""
     BACKING_OFF = "backing_off"
@@ -35,7 +37,8 @@ class Ending(StrEnum):
 _S = RunState
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.PREPARED: frozenset({_S.WAITING_FOR_SERVER, _S.ENDED}),
-    _S.WAITING_FOR_SERVER: frozenset({_S.SENDING, _S.ENDED}),
+    _S.WAITING_FOR_SERVER: frozenset({_S.WAITING_FOR_TURN, _S.ENDED}),
+    _S.WAITING_FOR_TURN: frozenset({_S.SENDING, _S.ENDED}),
     _S.SENDING: frozenset({_S.EXECUTING, _S.BACKING_OFF, _S.SEARCHING, _S.ENDED}),
     _S.BACKING_OFF: frozenset({_S.SENDING, _S.ENDED}),
     _S.SEARCHING: frozenset({_S.EXECUTING, _S.CANCELLING, _S.ENDED}),
@@ -46,7 +49,7 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
 """Everything else raises :class:`IllegalTransitionError`. SENDING appears on both sides of BACKING_OFF only:
 a goal that may have been accepted is never followed by a second one."""
 
-NOTHING_SENT = frozenset({RunState.PREPARED, RunState.WAITING_FOR_SERVER, RunState.BACKING_OFF})
+NOTHING_SENT = frozenset({_S.PREPARED, _S.WAITING_FOR_SERVER, _S.WAITING_FOR_TURN, _S.BACKING_OFF})
 """In these states no goal of this run is, or may be, at a server."""
 
 

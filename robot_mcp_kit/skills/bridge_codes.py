@@ -56,7 +56,7 @@ _TABLE = (
     ),
     BridgeCode(
         "ROS_BUSY",
-        "{action} is busy with the task {other}; this goal was not sent.",
+        "The robot is busy with the task {other}; this goal was not sent.",
         True, True, ("get_task", "cancel_task", "stop"),
     ),
     BridgeCode(

@@ -27,7 +27,7 @@ def test_exactly_the_steps_of_the_table_are_legal(old: RunState, new: RunState) 
 def test_a_goal_is_never_sent_after_one_that_may_have_been_accepted() -> None:
     """B3: SENDING follows only states in which no goal can be at the server."""
     before_sending = {old for old, follows in TRANSITIONS.items() if RunState.SENDING in follows}
-    assert before_sending == {RunState.WAITING_FOR_SERVER, RunState.BACKING_OFF}
+    assert before_sending == {RunState.WAITING_FOR_TURN, RunState.BACKING_OFF}
     assert before_sending <= NOTHING_SENT
 
 

@@ -1,0 +1,215 @@
+"""Two actions that move one part of the robot: never at the same time, whatever their servers think of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from robot_mcp_kit.bridge.states import RunState
+from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
+from robot_mcp_kit.skills.base import (
+    FeedbackReader,
+    GoalSpec,
+    GoalStatus,
+    Outcome,
+    Sample,
+    Skill,
+    SkillArguments,
+)
+from robot_mcp_kit.testing.scripted import ScriptedPort
+
+from .conftest import Rig, make_rig, settle, take_down
+
+
+class Nothing(SkillArguments):
+    pass
+
+
+class Silent(FeedbackReader):
+    def read(self, feedback: Any, now_s: float) -> Sample | None:
+        return None
+
+
+class Turn(Skill):
+    """A second way to move the base, through a server of its own."""
+
+    name, title, description = "turn", "Turn", "Turn in place."
+    action_name, action_type = "spin", "nav2_msgs/action/Spin"
+    arguments = Nothing
+    resources = frozenset({"base"})
+    after_stop = "The base may roll on for a moment."
+
+    def goal(self, arguments: SkillArguments) -> GoalSpec:
+        return GoalSpec({"target_yaw": 1.0}, "turn", other_forms=({"target_yaw": 1.0, "old": True},))
+
+    def reader(self, spec: GoalSpec) -> FeedbackReader:
+        return Silent()
+
+    def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:
+        return Outcome("succeeded", {"turned": True})
+
+
+class Wave(Turn):
+    name, resources = "wave", frozenset({"arm"})
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    made = make_rig()
+    made.bridge.skills["turn"] = Turn()
+    made.bridge.skills["wave"] = Wave()
+    made.ports.ports = (made.port, ScriptedPort("/spin", "nav2_msgs/action/Spin", clock=made.clock))
+    yield made
+    await take_down(made)
+
+
+def spin(rig: Rig) -> ScriptedPort:
+    return rig.ports.ports[1]
+
+
+async def test_the_drive_is_stopped_before_the_turn_is_sent(rig: Rig) -> None:
+    """B8: the answer says which task it replaces; the replaced one fails as such."""
+    rig.port.cancel_policy = "agree"
+    drive, goal = await rig.accepted()
+    turn = rig.bridge.begin("turn", {})
+    assert turn.replaces == (drive,)
+    await settle()
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    assert spin(rig).wire == []
+    assert rig.run(turn.info.task_id).state is RunState.WAITING_FOR_TURN
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    assert rig.code(drive) == "ROS_PREEMPTED"
+    failure = rig.info(drive).failure
+    assert failure is not None
+    assert turn.info.task_id in failure.message
+    assert len(spin(rig).goals) == 1
+
+
+async def test_a_drive_that_does_not_stop_keeps_the_turn_at_home(rig: Rig) -> None:
+    rig.port.cancel_policy = "refuse"
+    drive, _ = await rig.accepted()
+    turn = await rig.bridge.start("turn", {})
+    await rig.clock.advance(5.0)
+    failure = rig.info(turn.task_id).failure
+    assert failure is not None
+    assert failure.error_code == "ROS_BUSY"
+    assert drive in failure.message
+    assert spin(rig).wire == []
+    assert rig.info(drive).state == "running"
+
+
+async def test_a_drive_that_arrives_while_it_is_stopped_has_arrived(rig: Rig) -> None:
+    rig.port.cancel_policy = "agree"
+    drive, goal = await rig.accepted()
+    await rig.bridge.start("turn", {})
+    await settle()
+    goal.finish(GoalStatus.SUCCEEDED)
+    await settle()
+    assert rig.info(drive).state == "succeeded"
+    assert len(spin(rig).goals) == 1
+
+
+async def test_a_drive_that_was_not_sent_yet_is_simply_not_sent(rig: Rig) -> None:
+    rig.port.die()
+    drive = await rig.start()
+    await settle()
+    await rig.bridge.start("turn", {})
+    await settle()
+    assert rig.code(drive.task_id) == "ROS_PREEMPTED"
+    assert rig.port.wire == []
+    assert len(spin(rig).goals) == 1
+
+
+async def test_the_turn_waits_for_a_cancelled_drive_that_still_moves(rig: Rig) -> None:
+    """A cancelled task is over for its caller, its motion is not."""
+    rig.port.cancel_policy = "agree"
+    drive, goal = await rig.accepted()
+    cancelling = asyncio.ensure_future(rig.manager.cancel(drive))
+    await rig.clock.advance(4.9)
+    assert cancelling.done()
+    await rig.bridge.start("turn", {})
+    await settle()
+    assert spin(rig).wire == []
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    assert len(spin(rig).goals) == 1
+    assert rig.info(drive).state == "cancelled"
+
+
+async def test_a_turn_cancelled_while_it_waits_is_never_sent(rig: Rig) -> None:
+    rig.port.cancel_policy = "agree"
+    await rig.accepted()
+    turn = await rig.bridge.start("turn", {})
+    await settle()
+    await rig.manager.cancel(turn.task_id)
+    await rig.clock.advance(10.0)
+    assert spin(rig).wire == []
+    assert rig.info(turn.task_id).state == "cancelled"
+
+
+async def test_a_caller_who_cancels_a_drive_that_makes_way_sees_it_cancelled(rig: Rig) -> None:
+    rig.port.cancel_policy = "agree"
+    drive, goal = await rig.accepted()
+    await rig.bridge.start("turn", {})
+    await settle()
+    cancelling = asyncio.ensure_future(rig.manager.cancel(drive))
+    await settle()
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    assert (await cancelling) is not None
+    assert rig.info(drive).state == "cancelled"
+    assert not [e for e in rig.events if e.type == "task_failed"]
+
+
+async def test_another_part_of_the_robot_is_no_conflict(rig: Rig) -> None:
+    drive, _ = await rig.accepted()
+    wave = rig.bridge.begin("wave", {})
+    await settle()
+    assert wave.replaces == ()
+    assert len(spin(rig).goals) == 1
+    assert rig.info(drive).state == "running"
+
+
+async def test_by_the_policy_refuse_a_drive_does_not_interrupt_a_turn() -> None:
+    made = make_rig(policy="refuse")
+    made.bridge.skills["turn"] = Turn()
+    made.ports.ports = (made.port, ScriptedPort("/spin", "nav2_msgs/action/Spin", clock=made.clock))
+    turn = await made.bridge.start("turn", {})
+    await settle()
+    with pytest.raises(TaskError, match=turn.task_id):
+        await made.start()
+    assert made.port.wire == []
+    await take_down(made)
+
+
+async def test_what_a_skill_says_about_its_stop_is_told(rig: Rig) -> None:
+    """D39: confirmed does not always mean at rest."""
+    turn = await rig.bridge.start("turn", {})
+    await settle()
+    report = await rig.bridge.stop("enough")
+    assert "roll on for a moment" in report.tasks[0].note
+    progress = rig.info(turn.task_id).progress
+    assert progress is not None
+    assert "roll on" in progress["note"]
+
+
+async def test_a_goal_is_sent_in_the_form_that_fits_the_installed_type(rig: Rig) -> None:
+    port = spin(rig)
+
+    def only_old(fields: Any) -> None:
+        if "old" not in fields:
+            raise GoalFieldError("old", "is missing")
+
+    port.check_goal = only_old  # type: ignore[method-assign]
+    await rig.bridge.start("turn", {})
+    goal = await port.next_goal()
+    assert goal.fields == {"target_yaw": 1.0, "old": True}
+
+
+async def test_arguments_of_a_skill_without_any_are_still_checked(rig: Rig) -> None:
+    with pytest.raises(ArgumentError, match="no such argument"):
+        await rig.bridge.start("turn", {"angle": 1})
