@@ -97,11 +97,16 @@ async def _run(ros: RosSide, settings: NodeSettings, config: RobotConfig) -> int
 async def _serve(
     bridge: Bridge, manager: TaskManager, settings: NodeSettings, config: RobotConfig, end: asyncio.Event
 ) -> None:
-    """Answer MCP until ``end`` is set (or stdin ends)."""
+    """Answer MCP until ``end`` is set (or stdin ends). Motions are stopped before connections are closed."""
+
+    async def ended() -> None:
+        await end.wait()
+        await manager.aclose()
+
     if settings.stdio:
         server = build_mcp_server(bridge, manager, name=settings.server_name)
         talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
-        ending = asyncio.create_task(end.wait(), name="end")
+        ending = asyncio.create_task(ended(), name="end")
         done, pending = await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:
             task.cancel()
@@ -119,4 +124,4 @@ async def _serve(
         async with serving(app, listener):
             logger.info("%s answers MCP at %s", config.robot.name, url)
             print(f"bridge ready {url}", flush=True)
-            await end.wait()
+            await ended()

@@ -169,7 +169,7 @@ def bridge(
 
 @pytest.fixture
 async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
-    # The client must be left by the task that entered it, and a fixture is not torn down by the one that set it up.
+    # The client must be left by the task that entered it; a fixture is torn down by another one.
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     done = asyncio.Event()
 

@@ -108,8 +108,8 @@ async def test_a_goal_inside_a_wall_fails_with_nav2s_reason_and_a_way_out(talk: 
         ({"x_m": 2.0, "y_m": 4.0, "yaw_deg": 90}, "yaw_deg", "yaw_rad"),
         ({"x_m": 200.0, "y_m": 4.0, "yaw_rad": 0.0}, "x_m", "12"),
         ({"x_m": 2.0}, "y_m", ""),
-        ({"place": "kitchen", "x_m": 2.0, "y_m": 3.0}, "place", ""),
-        ({}, "place", ""),
+        ({"place": "kitchen", "x_m": 2.0, "y_m": 3.0}, "x_m", "place"),
+        ({}, "x_m", "place"),
         ({"place": "kitchen", "triggers": [{"type": "eta_below"}]}, "triggers[0].seconds", ""),
         ({"place": "kitchen", "triggers": "soon"}, "triggers", ""),
         ({"place": "kitchen", "idempotency_key": 7}, "idempotency_key", ""),
@@ -176,29 +176,28 @@ async def test_the_stop_service_ends_what_runs(talk: Any, ros_domain_id: int) ->
     from rclpy.signals import SignalHandlerOptions
     from std_srvs.srv import Trigger
 
-    task_id = await talk.start("navigate_to", place="office")
-    await _moving(talk, task_id)
+    context = rclpy.Context()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node("operator", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    try:
+        client = node.create_client(Trigger, "/bridge/stop")
+        assert await asyncio.to_thread(client.wait_for_service, BOUND_S)
+        task_id = await talk.start("navigate_to", place="office")
+        await _moving(talk, task_id)
 
-    def call() -> Any:
-        context = rclpy.Context()
-        rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
-        node = rclpy.create_node("operator", context=context)
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
-        try:
-            client = node.create_client(Trigger, "/bridge/stop")
-            assert client.wait_for_service(BOUND_S)
+        def call() -> Any:
             future = client.call_async(Trigger.Request())
             executor.spin_until_future_complete(future, BOUND_S)
             return future.result()
-        finally:
-            executor.shutdown()
-            node.destroy_node()
-            context.try_shutdown()
 
-    answer = await asyncio.to_thread(call)
-    assert answer.success
-    assert (await _settled(talk, task_id))["state"] == "cancelled"
+        assert (await asyncio.to_thread(call)).success
+        assert (await _settled(talk, task_id))["state"] == "cancelled"
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        context.try_shutdown()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

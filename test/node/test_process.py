@@ -1,0 +1,186 @@
+"""The node as a process: starting, refusing to start, who may talk to it, and ending."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from robot_mcp_kit.sim.domain import isolated_environment
+
+pytestmark = pytest.mark.ros
+BOUND_S = 60.0
+PING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(("number", "place"), [(signal.SIGINT, "kitchen"), (signal.SIGTERM, "workshop")])
+async def test_a_signal_ends_the_node_cleanly_and_stops_the_robot(
+    sim: Any, truth: Any, start_bridge: Callable[..., Any], number: int, place: str
+) -> None:
+    """B29: exit code 0, no traceback, the running goal is cancelled."""
+    bridge = start_bridge()
+    async with Client(bridge.url) as client:
+        known = {s["goal_id"] for s in truth.statuses}
+        await client.call_tool("navigate_to", {"place": place})
+        await asyncio.to_thread(
+            truth.wait_for, lambda: {s["goal_id"] for s in truth.statuses if s["status"] == 2} - known
+        )
+    code = await asyncio.to_thread(bridge.end, number)
+    log = bridge.log.read_text()
+    assert code == 0, log
+    assert "Traceback" not in log
+    await asyncio.to_thread(truth.wait_for, lambda: truth.statuses[-1]["status"] == 5)
+
+
+async def test_stdio_serves_a_client_that_starts_the_node(sim: Any, ros_domain_id: int) -> None:
+    """Standard output carries nothing but the protocol."""
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "robot_mcp_kit", "run", "--stdio", "--skills", "config/skills.yaml"],
+        env=isolated_environment(ros_domain_id),
+        cwd=str(Path(__file__).parents[2]),
+    )
+    async with Client(stdio_client(parameters)) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"navigate_to", "stop", "get_task"} <= names
+        started = await client.call_tool("navigate_to", {"place": "lobby"})
+        task_id = started.structured_content["task_id"]
+        async with asyncio.timeout(BOUND_S):
+            while True:
+                answer = await client.call_tool("get_task", {"task_id": task_id})
+                if json.loads(answer.content[0].text)["progress"]:
+                    break
+                await asyncio.sleep(0.05)
+        await client.call_tool("stop", {})
+
+
+async def test_without_a_server_a_task_fails_and_names_what_there_is(
+    sim: Any, start_bridge: Callable[..., Any], tmp_path: Path
+) -> None:
+    """B4, E42: a typing mistake in the action's name."""
+    skills = tmp_path / "skills.yaml"
+    skills.write_text(
+        "skills:\n  navigate_to:\n    action: navigate_to_pos\n    server_wait_s: 2.0\n"
+        "    type: nav2_msgs/action/NavigateToPose\n"
+    )
+    bridge = start_bridge(skills=skills)
+    async with Client(bridge.url) as client:
+        started = await client.call_tool("navigate_to", {"x_m": 1.0, "y_m": 4.0, "yaw_rad": 0.0})
+        task_id = started.structured_content["task_id"]
+        async with asyncio.timeout(BOUND_S):
+            while True:
+                answer = await client.call_tool("get_task", {"task_id": task_id})
+                info = json.loads(answer.content[0].text)
+                if info["state"] != "running":
+                    break
+                await asyncio.sleep(0.05)
+    assert info["failure"]["error_code"] == "ROS_SERVER_UNAVAILABLE"
+    assert "/navigate_to_pose" in info["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("skills:\n  navigate_to:\n    actoin: x\n", ["skills.yaml", "line 3", "actoin", "action"]),
+        ("places:\n  a: {x_m: .nan, y_m: 0.0, yaw_rad: 0.0}\n", ["skills.yaml", "2", "x_m"]),
+        (
+            "skills:\n  fly:\n    action: fly\n    type: drone_msgs/action/Fly\n",
+            ["skills.yaml", "drone_msgs/action/Fly"],
+        ),
+        ("skills: [\n", ["skills.yaml"]),
+    ],
+)
+async def test_a_fault_in_the_skills_file_stops_the_start_and_names_the_line(
+    ros_domain_id: int, start_bridge: Callable[..., Any], tmp_path: Path, text: str, words: list[str]
+) -> None:
+    skills = tmp_path / "skills.yaml"
+    skills.write_text(text)
+    bridge = start_bridge(skills=skills, ready=False)
+    assert await asyncio.to_thread(bridge.process.wait, BOUND_S) == 2
+    said = bridge.log.read_text()
+    for word in words:
+        assert word in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--ros-args", "-p", "feedback_timeout_s:=soon"], ["feedback_timeout_s"]),
+        (["--ros-args", "-p", "port:=70000"], ["port", "65535"]),
+        (["--ros-args", "-p", "progress_period_s:=-1.0"], ["progress_period_s"]),
+        (["--ros-args", "-p", "log_level:=loud"], ["log_level", "debug, info, warning, error"]),
+        (["--ros-args", "-p", "skills_file:=''"], ["skills_file", "--skills"]),
+        (["--host", "0.0.0.0"], ["host", "ROBOT_MCP_TOKEN"]),
+        (["--host", "203.0.113.7"], ["host", "ROBOT_MCP_TOKEN"]),
+    ],
+)
+async def test_a_wrong_parameter_stops_the_start_by_name(
+    ros_domain_id: int, start_bridge: Callable[..., Any], options: list[str], words: list[str]
+) -> None:
+    """B35, B41."""
+    bridge = start_bridge(*options, ready=False)
+    assert await asyncio.to_thread(bridge.process.wait, BOUND_S) == 2
+    said = bridge.log.read_text()
+    for word in words:
+        assert word in said
+    assert "Traceback" not in said
+
+
+async def test_a_port_that_is_taken_is_said(bridge: Any, start_bridge: Callable[..., Any]) -> None:
+    port = bridge.url.split(":")[2].split("/")[0]
+    second = start_bridge("--port", port, ready=False)
+    assert await asyncio.to_thread(second.process.wait, BOUND_S) == 2
+    assert f"127.0.0.1:{port}" in second.log.read_text()
+
+
+async def test_a_foreign_host_or_origin_is_turned_away(bridge: Any) -> None:
+    """B41, H78: a web page in somebody's browser cannot drive the robot."""
+    async with httpx.AsyncClient(headers=MCP_HEADERS) as http:
+        evil_host = await http.post(bridge.url, json=PING, headers={"Host": "evil.example"})
+        evil_origin = await http.post(bridge.url, json=PING, headers={"Origin": "http://evil.example"})
+        too_large = await http.post(bridge.url, content=b"x" * 5_000_000)
+        malformed = await http.post(bridge.url, content=b'{"jsonrpc": ')
+    assert evil_host.status_code == 421
+    assert evil_origin.status_code == 403
+    assert too_large.status_code == 413
+    assert malformed.status_code == 400
+    async with Client(bridge.url) as client:
+        assert (await client.list_tools()).tools, "the endpoint still answers"
+
+
+async def test_with_a_token_only_its_bearer_is_answered(sim: Any, start_bridge: Callable[..., Any]) -> None:
+    """B41, B42."""
+    bridge = start_bridge(environment={"ROBOT_MCP_TOKEN": "correct-horse"})
+    async with httpx.AsyncClient(headers=MCP_HEADERS) as http:
+        nobody = await http.post(bridge.url, json=PING)
+        wrong = await http.post(bridge.url, json=PING, headers={"Authorization": "Bearer guess"})
+        right = await http.post(bridge.url, json=PING, headers={"Authorization": "Bearer correct-horse"})
+    assert nobody.status_code == 401
+    assert "WWW-Authenticate" in nobody.headers
+    assert wrong.status_code == 401
+    assert right.status_code != 401
+    assert await asyncio.to_thread(bridge.end) == 0
+    assert "correct-horse" not in bridge.log.read_text()
+
+
+async def test_json_logs_carry_the_task_id(sim: Any, start_bridge: Callable[..., Any]) -> None:
+    bridge = start_bridge("--log-format", "json")
+    async with Client(bridge.url) as client:
+        started = await client.call_tool("navigate_to", {"place": "lobby"})
+        task_id = started.structured_content["task_id"]
+        await client.call_tool("stop", {})
+    assert await asyncio.to_thread(bridge.end) == 0
+    lines = [json.loads(line) for line in bridge.log.read_text().splitlines() if line.startswith("{")]
+    assert any(line.get("task_id") == task_id for line in lines)
+    assert all({"event", "level", "timestamp"} <= line.keys() for line in lines)
