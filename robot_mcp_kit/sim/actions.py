@@ -231,14 +231,18 @@ class SimActionServer(abc.ABC):
         return self._pending
 
     def take_pending(self) -> Slot:
-        """Replace the running goal in place: the old one aborts with an empty result, code 0."""
+        """Replace the running goal in place: the old one aborts with an empty result, code 0.
+
+        It aborts even when somebody has asked to cancel it meanwhile.
+        """
         with self._condition:
             new, old = self._pending, self.current
             if new is None:
                 raise RuntimeError("nothing is pending")
             self.current, self._pending = new, None
         new.started_s = self.clock.now_s
-        self.terminate(old)
+        if old is not None:
+            old.end("aborted")
         return new
 
     def drop_pending(self) -> None:
@@ -273,9 +277,17 @@ class SimActionServer(abc.ABC):
         if not self.clock.sleep(seconds):
             raise SimulationEnded
 
+    def deactivated(self) -> Any:
+        """Result of goals that end because the server was deactivated; ``None`` for the default one."""
+        return None
+
     def forced_abort(self, slot: Slot) -> bool:
-        """Carry out the ``abort_after_s`` switch. ``True`` when the goal has ended by it."""
+        """Carry out the switches ``active`` and ``abort_after_s``. ``True`` when the goal has ended by
+        them.
+        """
         faults = self.world.faults
+        if not faults.active:
+            return slot.end("canceled", self.deactivated())
         if faults.abort_after_s <= 0 or not faults.touches(self.name):
             return False
         if self.clock.now_s - slot.started_s < faults.abort_after_s:

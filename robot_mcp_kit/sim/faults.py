@@ -44,7 +44,8 @@ class Faults:
     """The present switches. The defaults are a healthy robot."""
 
     active: bool = _help(
-        True, "The servers are active; inactive ones reject every goal, as lifecycle nodes do."
+        True,
+        "The servers are active. Inactive ones reject goals and abort running ones, as lifecycle nodes do.",
     )
     blocked_doors: list[str] = field(default_factory=list, metadata={"help": "Names of doors that are shut."})
     slow_down: float = _help(1.0, "Factor on the base's top speed, (0, 1].")

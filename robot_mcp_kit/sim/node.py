@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
@@ -27,11 +29,12 @@ from robot_mcp_kit.sim.behaviors import BackUpServer, DriveOnHeadingServer, Spin
 from robot_mcp_kit.sim.clock import SimClock
 from robot_mcp_kit.sim.docking import DockRobotServer, UndockRobotServer
 from robot_mcp_kit.sim.engine import Engine
+from robot_mcp_kit.sim.faults import FIELDS, default, help_text
 from robot_mcp_kit.sim.floorplan import Pose, describe
 from robot_mcp_kit.sim.gripping import FINGER_JOINT, GripperServer
 from robot_mcp_kit.sim.moveit import MoveGroupServer
 from robot_mcp_kit.sim.navigation import Muxer, NavigateToPoseServer
-from robot_mcp_kit.sim.parameters import FaultSwitches, declare_start
+from robot_mcp_kit.sim.parameters import START, FaultSwitches, declare_start
 from robot_mcp_kit.sim.publishers import Publishers
 from robot_mcp_kit.sim.through_poses import NavigateThroughPosesServer
 from robot_mcp_kit.sim.trajectory import TrajectoryServer
@@ -182,20 +185,50 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
         return response
 
 
-def _exit_soon(after_s: float) -> None:
+def _exit_soon(after_s: float, status: int) -> None:
     """Whatever hangs, the process ends: somebody pressed Ctrl-C."""
-    timer = threading.Timer(after_s, os._exit, args=(0,))
+    timer = threading.Timer(after_s, os._exit, args=(status,))
     timer.daemon = True
     timer.start()
+
+
+def _parser() -> argparse.ArgumentParser:
+    lines = [f"  {name} (default {start.default}): {start.text}" for name, start in START.items()]
+    lines += [f"  {name} (default {default(name)}): {help_text(name)}" for name in FIELDS]
+    parser = argparse.ArgumentParser(
+        prog="python -m robot_mcp_kit.sim",
+        description="A simulated robot made of real ROS 2 action servers.",
+        epilog="\n".join(["ROS parameters (--ros-args -p NAME:=VALUE):", *lines]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--end-with-stdin", action="store_true", help="end when standard input does (the parent is gone)"
+    )
+    return parser
+
+
+def _watch_stdin(stop: threading.Event) -> None:
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        stop.set()
+
+    threading.Thread(target=watch, name="stdin", daemon=True).start()
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the simulated robot until SIGINT or SIGTERM; returns the exit status.
 
     ``args``: command line without the program's name (default ``sys.argv[1:]``); ROS arguments are honoured.
-    Prints the line ``sim ready`` on stdout once all servers are up.
+    Prints the line ``sim ready`` on stdout once all servers are up. Status 2: a wrong argument or parameter,
+    1: the simulator itself failed.
     """
     argv = list(sys.argv[1:] if args is None else args)
+    parser = _parser()
+    try:
+        options = parser.parse_args(remove_ros_args(argv))
+    except RuntimeError as error:  # what rcl raises for wrong ROS arguments
+        parser.error(f"wrong ROS arguments: {str(error).splitlines()[0]}")
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -203,8 +236,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
+    if options.end_with_stdin:
+        _watch_stdin(stop)
     try:
+        rclpy.init(args=argv, signal_handler_options=SignalHandlerOptions.NO)
         sim = RobotSim()
     except Exception as error:
         print(f"the simulated robot cannot start: {error}", file=sys.stderr)
@@ -234,7 +269,7 @@ def main(args: Sequence[str] | None = None) -> int:
             break
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the tidying
-    _exit_soon(3.0)
+    _exit_soon(3.0, 1 if failure else 0)
     sim.close()
     executor.shutdown(timeout_sec=1.0)
     rclpy.try_shutdown()

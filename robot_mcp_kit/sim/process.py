@@ -69,7 +69,7 @@ class SimProcess:
 
     def command(self) -> list[str]:
         """The command line that :meth:`start` runs."""
-        arguments = [sys.executable, "-m", "robot_mcp_kit.sim", "--ros-args"]
+        arguments = [sys.executable, "-m", "robot_mcp_kit.sim", "--end-with-stdin", "--ros-args"]
         for name, value in self._parameters.items():
             arguments += ["-p", f"{name}:={_yaml(value)}"]
         if self._namespace:
@@ -120,7 +120,7 @@ class SimProcess:
         self._process = subprocess.Popen(  # noqa: S603  our own module, arguments from the caller
             self.command(),
             env=self.environment(),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # never written to: its end tells the simulator that we are gone
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -177,8 +177,10 @@ class SimProcess:
     def _finish(self) -> None:
         if self._reader is not None:
             self._reader.join(timeout=2.0)
-        if self._process is not None and self._process.stdout is not None:
-            self._process.stdout.close()
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
 
     def __enter__(self) -> Self:
         return self.start()

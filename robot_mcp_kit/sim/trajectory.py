@@ -85,6 +85,9 @@ class TrajectoryServer(SimActionServer):
     def result(self, code: int = 0, text: str = "") -> Any:
         return CODES(error_code=code, error_string=text)
 
+    def deactivated(self) -> Any:
+        return self.result(CODES.INVALID_GOAL, "Current goal cancelled during deactivate transition.")
+
     def run(self, slot: Slot) -> None:
         goal = slot.request
         trajectory = from_message(goal.trajectory)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from robot_mcp_kit.sim.arm import HOME, JOINT_NAMES
+from robot_mcp_kit.sim.arm import HOME, JOINT_NAMES, forward
 from robot_mcp_kit.sim.messages import duration, seconds
 
 pytestmark = pytest.mark.ros
@@ -163,6 +163,40 @@ def test_the_tool_goes_to_a_position_in_any_known_frame(robot: Any, frame: str) 
     status, result = _move(robot, _tool_at(frame, x, y, z)).end()
     assert (status, result.error_code.val) == (SUCCEEDED, 1)
     assert robot.state()["tool"] == pytest.approx([2.1, 4.2, 0.6], abs=0.02)
+
+
+def test_the_tool_takes_an_orientation_too(robot: Any) -> None:
+    from moveit_msgs.msg import OrientationConstraint
+
+    constraints = _tool_at("base_link", 0.6, 0.0, 0.5)
+    down = OrientationConstraint(link_name="tool0", weight=1.0)
+    down.header.frame_id = "map"  # the robot faces along x, so map and base agree about directions
+    down.orientation.y, down.orientation.w = math.sin(math.pi / 4), math.cos(math.pi / 4)
+    constraints.orientation_constraints = [down]
+    status, result = _move(robot, constraints).end()
+    assert (status, result.error_code.val) == (SUCCEEDED, 1)
+    joints = robot.state()["joints"]
+    _, rotation = forward([joints[name] for name in JOINT_NAMES])
+    assert rotation[:, 0] == pytest.approx([0.0, 0.0, -1.0], abs=0.05)
+
+    down.orientation.y = down.orientation.w = 0.0
+    assert _move(robot, constraints).end()[1].error_code.val == -16
+    constraints.orientation_constraints = []
+    constraints.position_constraints[0].link_name = "elbow"
+    assert _move(robot, constraints).end()[1].error_code.val == -18
+
+
+def test_the_first_alternative_that_can_be_met_is_taken(robot: Any) -> None:
+    far, floor = _tool_at("base_link", 3.0, 0.0, 0.5), _tool_at("base_link", 0.6, 0.0, -0.1)
+    assert _move(robot, floor).end()[1].error_code.val == -12
+    goal = _move(robot, far, floor, _joints(shoulder_pan_joint=0.4))
+    assert goal.end()[0] == SUCCEEDED
+    assert robot.state()["joints"]["shoulder_pan_joint"] == pytest.approx(0.4, abs=0.02)
+
+
+def test_a_joint_goal_beyond_its_limit_is_moved_to_the_limit(robot: Any) -> None:
+    assert _move(robot, _joints(shoulder_pan_joint=9.0)).end()[0] == SUCCEEDED
+    assert robot.state()["joints"]["shoulder_pan_joint"] == pytest.approx(2.9, abs=0.02)
 
 
 def test_planning_alone_moves_nothing(robot: Any) -> None:

@@ -240,6 +240,33 @@ def test_unknown_docks_are_refused(robot: Any, fields: dict[str, Any], code: int
     assert (status, result.success, result.error_code) == (ABORTED, False, code)
 
 
+def test_a_dock_given_by_its_pose_is_found_there_or_not_seen(robot: Any) -> None:
+    there = robot.pose(0.5, 4.05, math.pi)
+    fields = {"use_dock_id": False, "dock_id": "", "navigate_to_staging_pose": False}
+    status, result = _dock(robot, dock_pose=there, dock_type="simple_charging_dock", **fields).end()
+    assert (status, result.success) == (SUCCEEDED, True)
+    assert robot.state()["docked_at"] == "home_dock"
+    assert _undock(robot, dock_type="garage").end()[1].error_code == 902
+    assert _undock(robot).end()[0] == SUCCEEDED
+    status, result = _dock(robot, dock_pose=robot.pose(5.0, 4.0), **fields).end()
+    assert (status, result.error_code) == (ABORTED, 904)
+    status, result = _dock(robot, dock_pose=robot.pose(5.0, 4.0, 0.0, "moon"), **fields).end()
+    assert (status, result.error_code) == (ABORTED, 999)
+
+
+def test_docking_is_cancelled_on_the_way_in_and_undocking_on_the_way_out(robot: Any) -> None:
+    goal = _dock(robot)
+    goal.until_feedback(lambda f: f.state == 3)
+    assert goal.cancel()
+    status, result = goal.end()
+    assert (status, result.success, result.error_code) == (CANCELED, False, 0)
+    robot.until(lambda: robot.state()["speed"] == 0.0, "standstill")
+    assert robot.state()["docked_at"] is None
+    assert _dock(robot).end()[0] == SUCCEEDED
+    late = _undock(robot, max_undocking_time=0.5).end()
+    assert (late[0], late[1].success, late[1].error_code) == (ABORTED, False, 905)
+
+
 def test_a_dock_that_is_not_seen(robot: Any) -> None:
     robot.set(dock_hidden=True)
     status, result = _dock(robot).end()

@@ -82,6 +82,17 @@ def test_it_drives_round_corners_without_touching_them() -> None:
         assert not base.bumped
 
 
+def test_a_yaw_that_is_not_a_number_spoils_nothing_but_the_goal() -> None:
+    """Nav2 does not check it either; the robot turns on the spot until somebody loses patience."""
+    base = Base(Pose(0.0, 0.0, 0.0))
+    motion = FollowPath(Path.through([(0.0, 0.0), (1.0, 0.0)]), math.nan)
+    base.motion = motion
+    for _ in range(1500):
+        base.step(DT, _free)
+    assert not motion.done
+    assert all(math.isfinite(value) for value in (base.x_m, base.y_m, base.yaw_rad, base.speed))
+
+
 def test_a_new_path_is_taken_without_stopping() -> None:
     base = Base(Pose(0.0, 0.0, 0.0))
     motion = FollowPath(Path.through([(0.0, 0.0), (5.0, 0.0)]), 0.0)

@@ -76,6 +76,27 @@ def test_inactive_servers_reject_goals(robot: Any) -> None:
     assert robot.navigate(3.0, 4.0).end()[0] == SUCCEEDED
 
 
+def test_servers_that_are_deactivated_abort_what_they_do(robot: Any) -> None:
+    """Aborted without a code for Nav2; the arm's controller says why."""
+    from control_msgs.action import FollowJointTrajectory
+    from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+    from robot_mcp_kit.sim.arm import HOME, JOINT_NAMES
+
+    drive = _drive_until_moving(robot)
+    point = JointTrajectoryPoint(positions=list(HOME), time_from_start=duration(900.0))
+    trajectory = JointTrajectory(joint_names=list(JOINT_NAMES), points=[point])
+    arm = robot.send(FollowJointTrajectory, "arm_controller/follow_joint_trajectory", trajectory=trajectory)
+    arm.until_feedback()
+    robot.set(active=False)
+    status, result = drive.end()
+    assert (status, result.error_code) == (ABORTED, 0)
+    status, result = arm.end()
+    assert (status, result.error_code) == (ABORTED, -1)
+    assert "deactivate" in result.error_string
+    robot.until(lambda: robot.state()["speed"] == 0.0, "standstill")
+
+
 def test_rejection_can_be_limited_to_some_actions(robot: Any) -> None:
     from nav2_msgs.action import Wait
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -135,3 +136,70 @@ def test_odd_values_and_names_reach_the_command_line_intact(domain: int) -> None
     assert "__ns:=/a" in command
     with pytest.raises(TypeError):
         SimProcess(domain_id=domain, parameters={"x": {}}).command()
+
+
+def test_it_ends_when_its_parent_is_killed(domain: int, tmp_path: Any) -> None:
+    """An orphan would go on driving on its domain for ever."""
+    code = (
+        "import os, sys\n"
+        "from robot_mcp_kit.sim.process import SimProcess\n"
+        f"sim = SimProcess(domain_id={domain}).start()\n"
+        "print(sim.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    assert parent.stdin is not None
+    pid = int(parent.stdout.readline())
+    gone = os.pidfd_open(pid)
+    parent.kill()
+    parent.wait()
+    readable, _, _ = select.select([gone], [], [], 20.0)
+    os.close(gone)
+    parent.stdin.close()
+    parent.stdout.close()
+    assert readable
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--fly"], ["--ros-args", "-p", "no value"], ["--ros-args", "--bogus"]]
+)
+def test_wrong_command_lines_end_with_status_2_and_one_line(domain: int, arguments: list[str]) -> None:
+    environment = SimProcess(domain_id=domain).environment()
+    command = [sys.executable, "-m", "robot_mcp_kit.sim", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_help_lists_every_parameter(domain: int) -> None:
+    environment = SimProcess(domain_id=domain).environment()
+    command = [sys.executable, "-m", "robot_mcp_kit.sim", "--help"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 0
+    for name in ("real_time_factor", "blocked_doors", "die_after_s", "stop_on_failure"):
+        assert name in done.stdout
+
+
+def test_a_cancel_in_the_preemption_window_is_seen_only_for_the_newer_goal(
+    domain: int, make_robot: Any
+) -> None:
+    """D36: while B is pending, Nav2 looks at B alone. A slow loop (0.5 Hz) makes the window wide."""
+    parameters = {"feedback_hz": 0.5}
+    with SimProcess(domain_id=domain, real_time_factor=2.0, parameters=parameters) as process:
+        robot = make_robot(process, domain)
+        first = robot.navigate(11.0, 4.0)
+        first.until_feedback(lambda f: f.distance_remaining > 1.0)
+        second = robot.navigate(8.0, 4.0)
+        assert second.accepted
+        assert first.cancel()  # accepted, and without effect
+        assert first.end()[0] == 6
+        second.until_feedback()
+        third = robot.navigate(6.0, 4.0)
+        assert third.accepted
+        assert third.cancel()  # stops everything
+        assert third.end()[0] == 5
+        assert second.end()[0] == 6
+        robot.until(lambda: robot.state()["speed"] == 0.0, "standstill")
