@@ -95,7 +95,7 @@ class ResultQuestion:
 
 
 class Takeover:
-    """Whether another goal replaced ours. ROS 2 has no status for it: ours is ABORTED, without a reason (C22).
+    """Whether another goal replaced ours. ROS 2 has no status for that: ours is ABORTED without a reason.
 
     Args:
         clock: monotonic time.

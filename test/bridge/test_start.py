@@ -352,3 +352,70 @@ async def test_fifty_starts_at_once_send_fifty_goals_each_once() -> None:
     assert {rig.info(task_id).state for task_id in ids} <= {"succeeded", "failed"}
     assert rig.bridge.running() == []
     await take_down(rig)
+
+
+async def test_a_goal_that_cannot_be_built_after_all_is_said_and_not_searched(rig: Rig) -> None:
+    rig.port.acceptance.append(GoalFieldError("pose.pose", "is no pose"))
+    info = await rig.start()
+    await settle()
+    assert rig.code(info.task_id) == "ROS_INVALID_GOAL"
+    assert rig.port.requests("get_result") == []
+
+
+async def test_a_status_of_our_goal_is_proof_that_it_was_taken(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+
+    async def hangs(goal_id: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    rig.port.get_result = hangs  # type: ignore[method-assign]
+    await rig.clock.advance(11.0)
+    goal.status(GoalStatus.UNKNOWN)
+    await settle()
+    assert rig.run(info.task_id).state is RunState.SEARCHING
+    goal.status(GoalStatus.EXECUTING)
+    await settle()
+    assert rig.run(info.task_id).state is RunState.EXECUTING
+
+
+@pytest.mark.parametrize("wait_s", [1.0, 11.0])
+async def test_a_dead_connection_before_the_acceptance_is_said(rig: Rig, wait_s: float) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    await rig.port.next_goal()
+
+    async def hangs(goal_id: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    rig.port.get_result = hangs  # type: ignore[method-assign]
+    await rig.clock.advance(wait_s)
+    rig.bridge.fail_all("ROS_EXECUTOR_DEAD", "gone")
+    await settle()
+    assert rig.code(info.task_id) == "ROS_EXECUTOR_DEAD"
+
+
+async def test_a_search_that_finds_nothing_ends(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+
+    async def hangs(goal_id: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    rig.port.get_result = hangs  # type: ignore[method-assign]
+    await rig.clock.advance(14.9)
+    assert rig.info(info.task_id).state == "running"
+    await rig.clock.advance(0.2)
+    assert rig.code(info.task_id) == "ROS_GOAL_RESPONSE_TIMEOUT"
+    assert rig.port.requests("cancel") == [goal.goal_id]
+
+
+async def test_a_server_that_dies_before_it_answers_is_lost(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    await rig.port.next_goal()
+    rig.port.die()
+    await rig.clock.advance(6.0)
+    assert rig.code(info.task_id) == "ROS_SERVER_LOST"

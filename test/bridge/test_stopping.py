@@ -325,3 +325,57 @@ async def test_a_start_after_a_stop_runs_normally(rig: Rig) -> None:
     goal.finish(GoalStatus.SUCCEEDED)
     await settle()
     assert rig.info(task_id).state == "succeeded"
+
+
+async def test_a_cancel_waiting_for_an_acceptance_that_never_comes_goes_out_anyway(rig: Rig) -> None:
+    """B20: when the answer is lost, the cancel is sent for our own id."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    goal.take_without_answer()
+    await cancel(rig, info.task_id, 5.0)
+    assert rig.port.requests("cancel") == []
+    await rig.clock.advance(6.0)
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+
+
+async def test_a_cancel_of_a_goal_nobody_knows_is_no_confirmed_stop(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    await rig.port.next_goal()
+    await cancel(rig, info.task_id, 12.0)
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is False
+    assert progress["goal_status"] == "UNKNOWN"
+    assert rig.bridge.running() == []
+
+
+async def test_a_refused_cancel_after_the_grace_is_still_told(rig: Rig) -> None:
+    rig.port.acceptance.append("hold")
+    rig.port.cancel_policy = "reject"
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await cancel(rig, info.task_id, 6.0)
+    goal.accept()
+    await settle()
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert progress["cancel_code"] == 1
+
+
+async def test_a_cancel_request_that_raises_does_not_end_the_watch(rig: Rig) -> None:
+    async def fails(goal_id: Any) -> Any:
+        raise RuntimeError("no connection")
+
+    rig.port.cancel_goal = fails  # type: ignore[method-assign]
+    task_id, goal = await rig.accepted()
+    await cancel(rig, task_id, 1.0)
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
