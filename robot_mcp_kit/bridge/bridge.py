@@ -104,6 +104,8 @@ class Bridge:
         self.skills: dict[str, Skill] = dict(build_skills(config, where) if skills is None else skills)
         self.settings = settings if settings is not None else BridgeSettings()
         self.ledger: Ledger = ledger if ledger is not None else MemoryLedger()
+        self.refusing: TaskFailure | None = None
+        """Why nothing new is started now; what runs is not touched."""
         self._manager = manager
         self._ports = ports
         self._config = config
@@ -146,6 +148,8 @@ class Bridge:
             TaskError: refused for another reason, with code and suggestions (``ROS_BUSY``,
                 ``ROS_TYPE_UNAVAILABLE``, ``BRIDGE_LEDGER_UNAVAILABLE``); nothing moved.
         """
+        if self.refusing is not None:
+            raise task_error(self.refusing)
         skill = self._skill(skill_name)
         parsed = parse_arguments(skill.arguments, arguments)
         attached = check_triggers(triggers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -30,8 +30,6 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec(
         "stdio", False, "Speak MCP on stdin and stdout instead of HTTP, for a client that starts us"
     ),
-    ParameterSpec("log_format", "pretty", "Log lines on stderr: pretty or json"),
-    ParameterSpec("log_level", "info", "debug, info, warning or error"),
     ParameterSpec(
         "progress_period_s",
         _BRIDGE_DEFAULTS.progress_period_s,
@@ -63,6 +61,30 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
 )
 
 
+LOG_PARAMETERS: tuple[ParameterSpec, ...] = (
+    ParameterSpec("log_format", "pretty", "Log lines on stderr: pretty or json"),
+    ParameterSpec("log_level", "info", "debug, info, warning or error"),
+)
+
+AUTOSTART = ParameterSpec(
+    "autostart", True, "Configure and activate by itself; false leaves that to a lifecycle manager"
+)
+
+_CHOICES = {"log_format": ("pretty", "json"), "log_level": ("debug", "info", "warning", "error")}
+
+
+def log_settings(values: dict[str, Any]) -> tuple[str, str]:
+    """Format and level of the log.
+
+    Raises:
+        ConfigError: names the parameter and what can be chosen.
+    """
+    for name, choices in _CHOICES.items():
+        if values[name] not in choices:
+            raise ConfigError(f"parameter {name}: '{values[name]}' is none of {', '.join(choices)}")
+    return values["log_format"], values["log_level"]
+
+
 class NodeSettings(BaseModel):
     """The parameters, checked. Units are in the names."""
 
@@ -74,8 +96,6 @@ class NodeSettings(BaseModel):
     port: int
     allowed_hosts: tuple[str, ...] = ()
     stdio: bool
-    log_format: Literal["pretty", "json"]
-    log_level: Literal["debug", "info", "warning", "error"]
     token: SecretStr | None = None
     bridge: BridgeSettings
 
@@ -96,12 +116,6 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
     bridge = {name: values.pop(name) for name in list(values) if name in BridgeSettings.model_fields}
     values["allowed_hosts"] = tuple(host for host in values["allowed_hosts"] if host)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    for name, choices in (
-        ("log_format", ("pretty", "json")),
-        ("log_level", ("debug", "info", "warning", "error")),
-    ):
-        if values[name] not in choices:
-            raise ConfigError(f"parameter {name}: '{values[name]}' is none of {', '.join(choices)}")
     return NodeSettings(
         **values, token=SecretStr(token) if token else None, bridge=_BRIDGE_DEFAULTS.model_copy(update=bridge)
     )

@@ -119,18 +119,26 @@ class RosActionPort(ActionPort):
         self._watches: dict[bytes, tuple[_Watch, ...]] = {}
         self._statuses: dict[bytes, int] = {}
         self._terminal: dict[bytes, asyncio.Future[None]] = {}
-        node.create_subscription(
+        feedback = node.create_subscription(
             impl.FeedbackMessage,
             f"{name}/_action/feedback",
             ros.guarded(self._feedback_from_ros),
             QoSProfile(depth=_FEEDBACK_DEPTH),
         )
-        node.create_subscription(
+        status = node.create_subscription(
             GoalStatusArray,
             f"{name}/_action/status",
             ros.guarded(self._status_from_ros),
             qos_profile_action_status_default,
         )
+        self._subscriptions = (feedback, status)
+
+    def destroy(self) -> None:
+        """Leave the action's services and topics. On the rclpy thread."""
+        for service in (self._send, self._result, self._cancel):
+            self._node.destroy_client(service.client)
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
 
     def server_ready(self) -> bool:
         return self._send.ready() and self._result.ready() and self._cancel.ready()
@@ -250,7 +258,11 @@ class RosActionPorts(ActionPorts):
         self._ports: dict[str, RosActionPort] = {}
 
     async def create(self, action_name: str, action_type: str) -> RosActionPort:
-        """Create the port of an action ahead of its first use (discovery takes a moment).
+        """As :meth:`add`, from the loop."""
+        return await self._ros.call(lambda: self.add(action_name, action_type))
+
+    def add(self, action_name: str, action_type: str) -> RosActionPort:
+        """Create an action's port ahead of its first use (discovery takes a moment). On the rclpy thread.
 
         Raises:
             LookupError: the type cannot be imported, or the name is already used with another type.
@@ -259,11 +271,16 @@ class RosActionPorts(ActionPorts):
         name = str(self._node.resolve_service_name(action_name))
         known = self._ports.get(name)
         if known is None:
-            known = await self._ros.call(lambda: RosActionPort(self._node, self._ros, name, action_type))
-            self._ports[name] = known
+            known = self._ports[name] = RosActionPort(self._node, self._ros, name, action_type)
         if known.type_name != action_type:
             raise LookupError(f"the action '{name}' is configured as {known.type_name} and as {action_type}")
         return known
+
+    def close(self) -> None:
+        """Destroy every port's clients and subscriptions. On the rclpy thread, with no goal running."""
+        for port in self._ports.values():
+            port.destroy()
+        self._ports.clear()
 
     def port(self, action_name: str, action_type: str) -> ActionPort:
         name = str(self._node.resolve_service_name(action_name))

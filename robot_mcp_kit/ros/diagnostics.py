@@ -39,9 +39,14 @@ class Diagnostics:
     async def open(self) -> None:
         def create() -> None:
             self._publisher = self._node.create_publisher(DiagnosticArray, "/diagnostics", 10)
-            self._node.create_timer(_PERIOD_S, self._ros.guarded(self._publish))
+            self._timer = self._node.create_timer(_PERIOD_S, self._ros.guarded(self._publish))
 
         await self._ros.call(create)
+
+    def close(self) -> None:
+        """Publish nothing more. On the rclpy thread."""
+        self._node.destroy_timer(self._timer)
+        self._node.destroy_publisher(self._publisher)
 
     def _publish(self) -> None:
         array = DiagnosticArray(status=[self._executor(), self._servers(), self._delivery()])

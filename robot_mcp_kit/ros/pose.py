@@ -28,6 +28,10 @@ class PoseReader(abc.ABC):
     def pose(self) -> Pose2D | None:
         """The latest measured pose in the map frame, ``None`` while unknown or too old."""
 
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Stop listening. On the rclpy thread."""
+
 
 class TopicPose(PoseReader):
     """The latest message of a pose topic. Build it on the rclpy thread."""
@@ -42,7 +46,8 @@ class TopicPose(PoseReader):
             # AMCL publishes latched and is silent while the robot stands, so the last pose must be asked for;
             # but a latched subscription hears no volatile publisher, so there is one of each.
             durabilities.append(DurabilityPolicy.TRANSIENT_LOCAL)
-        for durability in durabilities:
+        self._node = node
+        self._subscriptions = [
             node.create_subscription(
                 load_interface(self._section.type),
                 self._section.topic,
@@ -50,6 +55,12 @@ class TopicPose(PoseReader):
                 QoSProfile(depth=1, durability=durability),
                 event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
             )
+            for durability in durabilities
+        ]
+
+    def close(self) -> None:
+        while self._subscriptions:
+            self._node.destroy_subscription(self._subscriptions.pop())
 
     def _received(self, message: Any) -> None:
         self._latest = (message, time.monotonic())
@@ -97,7 +108,9 @@ class TfPose(PoseReader):
         self._buffer = Buffer()
         self._listener = TransformListener(self._buffer, node)
         self._unavailable: type[Exception] = TransformException
-        self._time = load_interface("builtin_interfaces/msg/Time")
+
+    def close(self) -> None:
+        self._listener.unregister()
 
     def pose(self) -> Pose2D | None:
         from rclpy.time import Time

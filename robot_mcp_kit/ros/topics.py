@@ -60,12 +60,17 @@ class TaskTopics:
         def create() -> None:
             self._events = self._node.create_publisher(self._event_type, "~/task_events", _EVENT_DEPTH)
             self._tasks = self._node.create_publisher(self._list_type, "~/tasks", latched)
-            self._node.create_subscription(
+            watch = self._node.create_subscription(
                 watch_type, "~/watch_events", self._ros.guarded(self._watch_from_ros), _WATCH_QUEUE
             )
+            self._close += [
+                lambda: self._node.destroy_subscription(watch),
+                lambda: self._node.destroy_publisher(self._events),
+                lambda: self._node.destroy_publisher(self._tasks),
+            ]
 
         await self._ros.call(create)
-        self._close = [
+        self._close += [
             self._manager.add_listener(self._event_happened),
             self._manager.add_change_listener(self._task_changed),
         ]
@@ -73,7 +78,7 @@ class TaskTopics:
         return True
 
     def close(self) -> None:
-        """Publish nothing more; harmless when repeated."""
+        """Publish and hear nothing more. On the rclpy thread; harmless when repeated."""
         while self._close:
             self._close.pop()()
 

@@ -59,7 +59,7 @@ async def stage(ros_side: Any) -> AsyncIterator[Stage]:
         )
     )
     yield Stage(ros_side, manager, listener, topics)
-    topics.close()
+    await ros_side.thread.call(topics.close)
     await manager.aclose()
     await poster.aclose()
 

@@ -1,0 +1,135 @@
+"""The node's lifecycle: which session there is, and what each transition does with it (B38).
+
+``configure`` reads parameters and the skills file and opens the endpoint; ``activate`` lets skills start;
+``deactivate`` refuses new ones and stops every motion; ``cleanup`` closes the endpoint. Transitions run on
+the rclpy thread and never wait for the loop, which in turn waits for that thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.node.session import Session, prepare
+from robot_mcp_kit.node.settings import PARAMETERS, settings_from
+from robot_mcp_kit.ros.lifecycle import Transitions
+from robot_mcp_kit.ros.parameters import hold_parameters, parameter_values
+from robot_mcp_kit.ros.side import RosSide
+
+logger = logging.getLogger(__name__)
+
+
+class NotNowError(RuntimeError):
+    """The transition is right but its time has not come."""
+
+
+class Life:
+    """Owns the session. Build it on the loop, with the rclpy thread spinning.
+
+    Args:
+        ros: the ROS side.
+        on_end: told on the loop that the node should end: ``None`` when asked to, else why.
+    """
+
+    def __init__(self, ros: RosSide, *, on_end: Callable[[BaseException | None], None]) -> None:
+        self._ros = ros
+        self._on_end = on_end
+        self.session: Session | None = None
+        self._closed: asyncio.Event = asyncio.Event()
+        self._closed.set()
+        self._closers: set[asyncio.Task[None]] = set()
+        self._transitions = Transitions(
+            configure=self._configure,
+            activate=self._activate,
+            deactivate=self._deactivate,
+            cleanup=self._cleanup,
+            shutdown=self._shutdown,
+            reasons=(ConfigError, LookupError, NotNowError),
+        )
+        ros.node.add_managed_entity(self._transitions)
+        hold_parameters(ros.node, PARAMETERS, lambda: self.session is not None)
+
+    # -- from the loop --------------------------------------------------------------------------------------
+
+    async def bring_up(self) -> None:
+        """Configure and activate, as a launch file would.
+
+        Raises:
+            ConfigError, LookupError: why it cannot be configured.
+        """
+        for step in (self._ros.node.trigger_configure, self._ros.node.trigger_activate):
+            await self._ros.thread.call(step)
+            if self._transitions.failure is not None:
+                raise self._transitions.failure
+            if self.session is not None:
+                await self.session.opened()
+
+    async def take_down(self) -> None:
+        """Close the session there is; for the end of the process, whatever the state."""
+        session, self.session = self.session, None
+        if session is not None:
+            await self._close(session)
+        await self._closed.wait()
+
+    def stop(self, reason: str) -> None:
+        """Stop every motion."""
+        if self.session is not None:
+            self.session.stop(reason)
+
+    def fail_all(self, error_code: str, message: str) -> None:
+        """Fail every running task: ROS is gone."""
+        if self.session is not None and self.session.bridge is not None:
+            self.session.bridge.fail_all(error_code, message)
+
+    async def _close(self, session: Session) -> None:
+        self._closed.clear()
+        try:
+            await session.close()
+        finally:
+            if self._ros.thread.alive:
+                await self._ros.thread.call(session.prepared.release)
+            self._closed.set()
+
+    # -- transitions, on the rclpy thread -------------------------------------------------------------------
+
+    def _configure(self) -> None:
+        if not self._closed.is_set():
+            raise NotNowError("the last session is still closing; try again in a moment")
+        settings = settings_from(parameter_values(self._ros.node, PARAMETERS))
+        session = Session(self._ros, prepare(self._ros, settings), on_end=self._on_end)
+        self.session = session
+        self._ros.thread.hand_over(session.start)
+
+    def _activate(self) -> None:
+        session = self._session()
+        self._ros.thread.hand_over(session.activate)
+
+    def _deactivate(self) -> None:
+        session = self._session()
+        self._ros.thread.hand_over(session.deactivate)
+
+    def _cleanup(self) -> None:
+        session = self.session
+        if session is None:
+            return
+        if session.is_moving():
+            raise NotNowError("the robot is still stopping; clean up when it stands")
+        self.session = None
+        self._closed.clear()
+
+        def close() -> None:
+            task = asyncio.create_task(self._close(session), name="close session")
+            self._closers.add(task)
+            task.add_done_callback(self._closers.discard)
+
+        self._ros.thread.hand_over(close)
+
+    def _shutdown(self) -> None:
+        self._ros.thread.hand_over(lambda: self._on_end(None))
+
+    def _session(self) -> Session:
+        if self.session is None:
+            raise NotNowError("the node is not configured")
+        return self.session

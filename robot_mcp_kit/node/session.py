@@ -1,0 +1,204 @@
+"""What exists while the node is configured: tasks, events, bridge and endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from robot_mcp_kit.bridge.bridge import Bridge
+from robot_mcp_kit.events import EventPoster
+from robot_mcp_kit.models import TaskFailure
+from robot_mcp_kit.node.settings import NodeSettings
+from robot_mcp_kit.ros.action_port import RosActionPorts
+from robot_mcp_kit.ros.diagnostics import Diagnostics
+from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
+from robot_mcp_kit.ros.side import RosSide
+from robot_mcp_kit.ros.topics import TaskTopics
+from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
+from robot_mcp_kit.server.auth import check_exposure
+from robot_mcp_kit.server.serve import bind, serving
+from robot_mcp_kit.skills.base import Skill
+from robot_mcp_kit.skills.config import RobotConfig, load_config
+from robot_mcp_kit.skills.registry import build_skills
+from robot_mcp_kit.tasks import TaskManager
+
+logger = logging.getLogger(__name__)
+
+INACTIVE = TaskFailure(
+    error_code="BRIDGE_INACTIVE",
+    message="The bridge node is not active, so nothing is started. An operator has to activate it.",
+    recoverable=True,
+    suggestions=["ask_person"],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that can be refused, made before anything runs."""
+
+    settings: NodeSettings
+    config: RobotConfig
+    skills: dict[str, Skill]
+    ports: RosActionPorts
+    where: PoseReader
+    listener: socket.socket | None
+    """The endpoint's socket; ``None`` with stdio."""
+
+    def release(self) -> None:
+        """Give the socket and the ROS entities back. On the rclpy thread."""
+        if self.listener is not None:
+            self.listener.close()
+        self.where.close()
+        self.ports.close()
+
+
+def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
+    """Check and create what a session needs. On the rclpy thread.
+
+    Raises:
+        ConfigError: the settings, the skills file, or the address cannot be used.
+        LookupError: an action type is not installed.
+    """
+    check_exposure(settings.host, settings.token)
+    config = load_config(settings.skills_file)
+    listener = None if settings.stdio else bind(settings.host, settings.port)
+    with contextlib.ExitStack() as undo:
+        if listener is not None:
+            undo.callback(listener.close)
+        where = POSE_READERS[config.robot.pose.source](ros.node, ros.thread, config.robot)
+        undo.callback(where.close)
+        ports = RosActionPorts(ros.node, ros.thread)
+        undo.callback(ports.close)
+        skills = build_skills(config, where.pose)
+        for skill in skills.values():
+            ports.add(skill.action_name, skill.action_type)  # discovery begins now
+        undo.pop_all()
+    return Prepared(settings, config, skills, ports, where, listener)
+
+
+class Session:
+    """Runs from :meth:`start` to :meth:`close`, both on the loop; built on the rclpy thread.
+
+    Args:
+        on_end: told on the loop when the session ends by itself: ``None`` for an orderly end (the stdio
+            client left), or the exception.
+    """
+
+    def __init__(
+        self, ros: RosSide, prepared: Prepared, *, on_end: Callable[[BaseException | None], None]
+    ) -> None:
+        self.prepared = prepared
+        self.bridge: Bridge | None = None
+        self._ros = ros
+        self._on_end = on_end
+        self._active = False
+        self._closing = asyncio.Event()
+        self._open: asyncio.Event = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stops: set[asyncio.Task[object]] = set()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="session")
+        self._task.add_done_callback(self._ended)
+
+    async def opened(self) -> None:
+        """Wait until the endpoint answers (or the session failed)."""
+        if self._task is None:
+            raise RuntimeError("the session was not started")
+        waiting = asyncio.ensure_future(self._open.wait())
+        await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+
+    def activate(self) -> None:
+        """Let skills start."""
+        self._active = True
+        if self.bridge is not None:
+            self.bridge.refusing = None
+
+    def deactivate(self) -> None:
+        """Start nothing more and stop what runs."""
+        self._active = False
+        if self.bridge is not None:
+            self.bridge.refusing = INACTIVE
+            self.stop("the node was deactivated")
+
+    def stop(self, reason: str) -> None:
+        """Stop every motion; does not wait for the confirmations."""
+        if self.bridge is None:
+            return
+        task = asyncio.create_task(self.bridge.stop(reason))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+
+    def is_moving(self) -> bool:
+        """Whether a goal of ours may still run."""
+        return self.bridge is not None and bool(self.bridge.running())
+
+    async def close(self) -> None:
+        """End everything: motions first, then connections, then what is not delivered yet (bounded)."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self._closing.is_set():
+            self._on_end(None if task.cancelled() else task.exception())
+
+    async def _run(self) -> None:
+        settings, config = self.prepared.settings, self.prepared.config
+        poster = EventPoster(settings.server_name)
+        manager = TaskManager(settings.server_name, poster)
+        bridge = Bridge(
+            manager, self.prepared.ports, config, settings=settings.bridge, skills=self.prepared.skills
+        )
+        bridge.refusing = None if self._active else INACTIVE
+        self.bridge = bridge
+        node, thread = self._ros.node, self._ros.thread
+        topics = TaskTopics(node, thread, manager)
+        diagnostics = Diagnostics(node, thread, self.prepared.ports, poster, lambda: len(bridge.running()))
+        try:
+            await topics.open()
+            await diagnostics.open()
+            await self._serve(bridge, manager)
+        finally:
+            await manager.aclose()
+            await bridge.aclose()
+            await thread.call(diagnostics.close)
+            await thread.call(topics.close)
+            await poster.aclose()
+
+    async def _serve(self, bridge: Bridge, manager: TaskManager) -> None:
+        settings = self.prepared.settings
+
+        async def closed() -> None:
+            await self._closing.wait()
+            # Motions end before connections do: nobody would be left to stop them.
+            await manager.aclose()
+
+        if self.prepared.listener is None:
+            server = build_mcp_server(bridge, manager, name=settings.server_name)
+            talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
+            ending = asyncio.create_task(closed(), name="close")
+            self._open.set()
+            done, pending = await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+            for task in done:
+                task.result()
+            return
+        listener = self.prepared.listener
+        port = int(listener.getsockname()[1])
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        url = f"http://{shown}:{port}{MCP_PATH}"
+        server = build_mcp_server(bridge, manager, name=settings.server_name, token=settings.token, url=url)
+        app = build_app(server, host=settings.host, port=port, allowed_hosts=settings.allowed_hosts)
+        async with serving(app, listener):
+            logger.info("%s answers MCP at %s", self.prepared.config.robot.name, url)
+            print(f"bridge ready {url}", flush=True)
+            self._open.set()
+            await closed()

@@ -1,0 +1,184 @@
+"""The node as Nav2 users expect it: managed, configurable, two of them in one graph."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from robot_mcp_kit.sim.process import SimProcess
+
+pytestmark = pytest.mark.ros
+BOUND_S = 60.0
+CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
+SKILLS = Path(__file__).parents[2] / "config" / "skills.yaml"
+
+
+class Operator:
+    """Another node that manages the bridge through its services."""
+
+    def __init__(self) -> None:
+        import rclpy
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context, signal_handler_options=SignalHandlerOptions.NO)
+        self.node = rclpy.create_node("operator", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self._clients: dict[str, Any] = {}
+
+    def call(self, service_type: Any, name: str, request: Any) -> Any:
+        client = self._clients.setdefault(name, None) or self.node.create_client(service_type, name)
+        self._clients[name] = client
+        assert client.wait_for_service(BOUND_S), name
+        future = client.call_async(request)
+        self.executor.spin_until_future_complete(future, BOUND_S)
+        assert future.done(), name
+        return future.result()
+
+    def change(self, transition: int, node: str = "/bridge") -> bool:
+        from lifecycle_msgs.srv import ChangeState
+
+        request = ChangeState.Request()
+        request.transition.id = transition
+        return bool(self.call(ChangeState, f"{node}/change_state", request).success)
+
+    def state(self, node: str = "/bridge") -> str:
+        from lifecycle_msgs.srv import GetState
+
+        return str(self.call(GetState, f"{node}/get_state", GetState.Request()).current_state.label)
+
+    def set(self, name: str, value: Any, node: str = "/bridge") -> tuple[bool, str]:
+        from rcl_interfaces.srv import SetParameters
+        from rclpy.parameter import Parameter
+
+        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+        (result,) = self.call(SetParameters, f"{node}/set_parameters", request).results
+        return result.successful, result.reason
+
+    def describe(self, name: str, node: str = "/bridge") -> Any:
+        from rcl_interfaces.srv import DescribeParameters
+
+        request = DescribeParameters.Request(names=[name])
+        return self.call(DescribeParameters, f"{node}/describe_parameters", request).descriptors[0]
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+
+@pytest.fixture
+def operator(ros_domain_id: int) -> Iterator[Operator]:
+    operator = Operator()
+    yield operator
+    operator.close()
+
+
+def _url(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("bridge ready "), line
+    return line.split()[-1]
+
+
+async def test_a_managed_node_goes_through_its_states_as_nav2_does(
+    sim: Any, start_bridge: Callable[..., Any], operator: Operator
+) -> None:
+    """B38: unconfigured, inactive (refuses), active, inactive again (stops the robot), cleaned up, back."""
+    bridge = start_bridge("--ros-args", "-p", "autostart:=false", ready=False)
+    said = await asyncio.to_thread(bridge.process.stdout.readline)
+    assert said.strip() == "bridge unconfigured"
+    assert await asyncio.to_thread(operator.state) == "unconfigured"
+    assert not await asyncio.to_thread(operator.change, ACTIVATE)
+
+    assert await asyncio.to_thread(operator.change, CONFIGURE)
+    async with Client(await asyncio.to_thread(_url, bridge.process)) as client:
+        refused = await client.call_tool("navigate_to", {"place": "kitchen"})
+        assert refused.is_error
+        assert refused.structured_content["error"]["error_code"] == "BRIDGE_INACTIVE"
+
+        assert await asyncio.to_thread(operator.change, ACTIVATE)
+        assert await asyncio.to_thread(operator.state) == "active"
+        started = await client.call_tool("navigate_to", {"place": "kitchen"})
+        assert not started.is_error, started.content[0].text
+        task_id = started.structured_content["task_id"]
+
+        assert await asyncio.to_thread(operator.change, DEACTIVATE)
+        async with asyncio.timeout(BOUND_S):
+            while True:
+                answer = await client.call_tool("get_task", {"task_id": task_id})
+                info = json.loads(answer.content[0].text)
+                if info["state"] != "running":
+                    break
+                await asyncio.sleep(0.05)
+        assert info["state"] == "cancelled"
+        assert (await client.call_tool("navigate_to", {"place": "kitchen"})).is_error
+
+    async with asyncio.timeout(BOUND_S):
+        while not await asyncio.to_thread(operator.change, CLEANUP):
+            await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(operator.state) == "unconfigured"
+        while not await asyncio.to_thread(operator.change, CONFIGURE):
+            await asyncio.sleep(0.1)
+    async with Client(await asyncio.to_thread(_url, bridge.process)) as client:
+        assert (await client.list_tools()).tools
+    assert await asyncio.to_thread(bridge.end) == 0
+    assert "Traceback" not in bridge.log.read_text()
+
+
+async def test_a_node_that_cannot_be_configured_says_why_and_can_be_mended(
+    ros_domain_id: int, start_bridge: Callable[..., Any], operator: Operator, tmp_path: Path
+) -> None:
+    """B38: configure fails and stays unconfigured; a parameter set right makes it work."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("skils: {}\n")
+    bridge = start_bridge("--ros-args", "-p", "autostart:=false", skills=broken, ready=False)
+    await asyncio.to_thread(bridge.process.stdout.readline)
+    assert not await asyncio.to_thread(operator.change, CONFIGURE)
+    assert await asyncio.to_thread(operator.state) == "unconfigured"
+    assert "skils" in bridge.log.read_text()
+    assert (await asyncio.to_thread(operator.set, "skills_file", str(SKILLS)))[0]
+    assert await asyncio.to_thread(operator.change, CONFIGURE)
+    await asyncio.to_thread(_url, bridge.process)
+    done, reason = await asyncio.to_thread(operator.set, "skills_file", str(broken))
+    assert not done
+    assert "skills_file" in reason
+
+
+async def test_parameters_carry_descriptions_and_ranges(bridge: Any, operator: Operator) -> None:
+    """B35."""
+    port = await asyncio.to_thread(operator.describe, "port")
+    assert "TCP port" in port.description
+    assert (port.integer_range[0].from_value, port.integer_range[0].to_value) == (0, 65535)
+    period = await asyncio.to_thread(operator.describe, "progress_period_s")
+    assert period.floating_point_range[0].from_value > 0
+
+
+async def test_two_robots_in_one_graph_are_driven_apart(
+    sim: Any, truth: Any, ros_domain_id: int, start_bridge: Callable[..., Any]
+) -> None:
+    """B35: by namespace; the other robot does not notice."""
+    seen = len(truth.statuses)
+    with SimProcess(domain_id=ros_domain_id, real_time_factor=6.0, namespace="r2"):
+        bridge = start_bridge("--namespace", "r2")
+        async with Client(bridge.url) as client:
+            started = await client.call_tool("navigate_to", {"place": "office"})
+            task_id = started.structured_content["task_id"]
+            async with asyncio.timeout(BOUND_S):
+                while True:
+                    answer = await client.call_tool("get_task", {"task_id": task_id})
+                    info = json.loads(answer.content[0].text)
+                    if info["state"] != "running":
+                        break
+                    await asyncio.sleep(0.05)
+        assert info["state"] == "succeeded", info
+    assert len(truth.statuses) == seen, "no goal reached the robot without a namespace"
