@@ -31,8 +31,6 @@ pytestmark = [
         reason="launch_ros is not installed: it comes with a ROS distribution, not with the wheels",
     ),
     pytest.mark.ros,
-    # lark, which launch parses with, imports modules that Python has renamed.
-    pytest.mark.filterwarnings("ignore:module 'sre_:DeprecationWarning"),
 ]
 
 # What `ros2 launch FILE name:=value ...` does, for installations without ros2launch.
