@@ -80,6 +80,7 @@ async def connect(
         mode: ``auto``, ``legacy`` (handshake protocols) or a protocol version.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    failure: Exception | None = None
     # trust_env: a robot's address on this machine must not go to a proxy.
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout_s, trust_env=False) as http,
@@ -87,7 +88,13 @@ async def connect(
             streamable_http_client(url, http_client=http), read_timeout_seconds=timeout_s, mode=mode
         ) as client,
     ):
-        yield RobotSession(client)
+        try:
+            yield RobotSession(client)
+        except Exception as error:
+            # The SDK's task groups would wrap the block's own exception in exception groups.
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def _text(result: CallToolResult) -> str:

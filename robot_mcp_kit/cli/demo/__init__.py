@@ -96,7 +96,7 @@ def execute(args: argparse.Namespace) -> int:
     require("mcp", "The demo", "mcp")
     if not args.json:
         require("rich", "The view", "mcp")
-    from robot_mcp_kit.cli.demo.story import StorySettings
+    from robot_mcp_kit.cli.demo.story import DemoError, StorySettings, evidence_for
 
     settings = StorySettings(
         skills_file=Path(skills),
@@ -105,7 +105,11 @@ def execute(args: argparse.Namespace) -> int:
         timeout_s=args.timeout,
         sim_parameters=faults,
     )
-    return asyncio.run(_until_signalled(args, settings))
+    try:
+        evidence = evidence_for(settings)
+    except DemoError as error:
+        raise CliError(str(error)) from error
+    return asyncio.run(_until_signalled(args, settings, evidence))
 
 
 def parse_fault(text: str) -> tuple[str, Any]:
@@ -131,10 +135,12 @@ def parse_fault(text: str) -> tuple[str, Any]:
         raise CliError(f"--fault {text}: {name} wants a value of type {kind.__name__}.") from None
 
 
-async def _until_signalled(args: argparse.Namespace, settings: StorySettings) -> int:
+async def _until_signalled(args: argparse.Namespace, settings: StorySettings, evidence: Evidence) -> int:
     """Run the demo; SIGINT and SIGTERM cancel it, so that every child is ended before this process is."""
     loop = asyncio.get_running_loop()
-    work = loop.create_task(_run_json(settings) if args.json else _run_shown(args, settings))
+    work = loop.create_task(
+        _run_json(settings, evidence) if args.json else _run_shown(args, settings, evidence)
+    )
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)
     try:
@@ -143,14 +149,15 @@ async def _until_signalled(args: argparse.Namespace, settings: StorySettings) ->
         return EXIT_INTERRUPTED
 
 
-async def _run_json(settings: StorySettings) -> int:
+async def _run_json(settings: StorySettings, evidence: Evidence) -> int:
     from robot_mcp_kit.cli.demo.checks import report
     from robot_mcp_kit.cli.demo.story import DemoError, log_directory, stage, tell
 
     logs = log_directory()
     try:
         async with stage(settings, logs, _to_stderr) as on:
-            content = report(await tell(settings, on, lambda _receipt: None, _to_stderr))
+            await tell(settings, evidence, on, lambda _receipt: None, _to_stderr)
+        content = report(evidence)
     except DemoError as error:
         content = {"ok": False, "checks": {}, "error": str(error)}
     content["logs"] = None if content["ok"] else str(logs)
@@ -163,7 +170,7 @@ async def _run_json(settings: StorySettings) -> int:
     return EXIT_FAILED
 
 
-async def _run_shown(args: argparse.Namespace, settings: StorySettings) -> int:
+async def _run_shown(args: argparse.Namespace, settings: StorySettings, evidence: Evidence) -> int:
     from rich.console import Console
 
     from robot_mcp_kit.cli.board import TaskBoard
@@ -176,7 +183,7 @@ async def _run_shown(args: argparse.Namespace, settings: StorySettings) -> int:
         async with contextlib.AsyncExitStack() as stack:
             with TaskBoard(console) as board:
                 on = await stack.enter_async_context(stage(settings, logs, board.say))
-                evidence = await tell(settings, on, board.show, board.say)
+                await tell(settings, evidence, on, board.show, board.say)
             content = report(evidence)
             _show_report(console, evidence, content)
             if args.keep:

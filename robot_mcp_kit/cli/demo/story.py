@@ -25,6 +25,7 @@ from robot_mcp_kit.cli.demo.children import Child, ChildError, child
 from robot_mcp_kit.client.inbox import TERMINAL_TYPES, Inbox, Receipt
 from robot_mcp_kit.client.receiver import EventReceiver
 from robot_mcp_kit.client.session import RobotSession, ToolCallError, connect
+from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.sim.domain import isolated_environment, reserved_domain
 from robot_mcp_kit.sim.process import SimProcess, SimProcessError
 from robot_mcp_kit.skills.config import NavigateSection, load_config
@@ -119,14 +120,17 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
 
 
 async def tell(
-    settings: StorySettings, on: Stage, show: Callable[[Receipt], None], say: Callable[[str], None]
-) -> Evidence:
-    """Call ``navigate_to`` and follow it to its end.
+    settings: StorySettings,
+    evidence: Evidence,
+    on: Stage,
+    show: Callable[[Receipt], None],
+    say: Callable[[str], None],
+) -> None:
+    """Call ``navigate_to``, follow it to its end and put what was seen into ``evidence``.
 
     Raises:
-        DemoError: the call was refused, or the drive did not end in ``settings.timeout_s``.
+        DemoError: the call was refused.
     """
-    evidence = evidence_for(settings)
     triggers = [{"type": "eta_below", "seconds": settings.trigger_eta_s}]
     say(f'client calls {SKILL}(place="{settings.place}", triggers={json.dumps(triggers)})')
     evidence.called_at_s = time.monotonic()
@@ -157,16 +161,18 @@ async def tell(
         receipt = on.receipts.get_nowait()
         evidence.receipts.append(receipt)
         show(receipt)
-    return evidence
 
 
 def evidence_for(settings: StorySettings) -> Evidence:
     """Empty evidence with the target and the tolerances that the skills file names.
 
     Raises:
-        DemoError: the file has no such place, or no drive skill.
+        DemoError: the file has a fault, no such place, or no drive skill.
     """
-    config = load_config(settings.skills_file)
+    try:
+        config = load_config(settings.skills_file)
+    except ConfigError as error:
+        raise DemoError(str(error)) from error
     found = config.find_place(settings.place)
     skill = config.skills.get(SKILL)
     if found is None or not isinstance(skill, NavigateSection):
