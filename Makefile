@@ -36,7 +36,7 @@ type: ## mypy --strict
 	@$(ENTER) && mypy
 
 bench: ## Measure tool calls and goals against a bare rclpy client
-	@$(ENTER) && for script in bench/bench_*.py; do python "$$script" $(ARGS); done
+	@$(ENTER) && for script in bench/[!_]*.py; do python "$$script" $(ARGS); done
 
 clean: ## Remove what was built, the environments too
 	rm -rf .venv .venv-* build install log dist htmlcov coverage.xml .coverage .coverage.* *.egg-info \
