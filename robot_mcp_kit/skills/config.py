@@ -1,4 +1,4 @@
-"""The one YAML that says what this robot can do: its actions, frames, limits, places and zones.
+"""The one YAML that says what this robot can do: its actions, frames, limits, arms, places and zones.
 
 ``config/skills.yaml`` is the commented template. Everything is checked at start: an unknown key, a duplicate
 name or a place outside the limits stops the node with the file, the line and the key, because the
@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.skills.config_arm import ARM_SECTIONS, Arm, ArmSection
 from robot_mcp_kit.skills.config_nav2 import NAV2_SECTIONS, DockSection, DriveSection, NavigateSection
 from robot_mcp_kit.skills.config_types import (
     ActionName,
@@ -71,7 +72,7 @@ class RobotSection(Section):
         return self
 
 
-SECTIONS: dict[str, type[SkillSection]] = {**NAV2_SECTIONS}
+SECTIONS: dict[str, type[SkillSection]] = {**NAV2_SECTIONS, **ARM_SECTIONS}
 """Which section an action type is configured by."""
 
 
@@ -124,6 +125,7 @@ class RobotConfig(Section):
 
     robot: RobotSection = RobotSection()
     skills: dict[Name, Annotated[SkillSection, Field()]] = Field(default_factory=dict)
+    arms: dict[Name, Arm] = Field(default_factory=dict)
     places: dict[Name, Place] = Field(default_factory=dict)
     zones: dict[Name, Zone] = Field(default_factory=dict)
 
@@ -183,7 +185,7 @@ def parse_config(text: str, source: str = "skills.yaml") -> RobotConfig:
     """As :func:`load_config`, from text; ``source`` is the name in complaints."""
     document = read_yaml(text, source)
     if not isinstance(document.data, dict):
-        raise ConfigError(document.complaint((), "expected keys: robot, skills, places, zones"))
+        raise ConfigError(document.complaint((), "expected keys: robot, skills, arms, places, zones"))
     try:
         config = RobotConfig.model_validate(document.data)
     except _SkillErrors as error:
@@ -209,6 +211,14 @@ def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
             if thing.frame not in frames:
                 listed = ", ".join(frames)
                 yield (kind, name, "frame"), f'"{thing.frame}" is not one of robot.frames ({listed})'
+    for name, arm in config.arms.items():
+        for path, message in arm.faults():
+            yield ("arms", name, *path), message
+        yield from _double_names(
+            ("arms", name, "named_targets"),
+            {target: entry.aliases for target, entry in arm.named_targets.items()},
+            "target",
+        )
     for skill, section in config.skills.items():
         if section.type not in SECTIONS:
             known_types = ", ".join(SECTIONS)
@@ -218,6 +228,9 @@ def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
             )
         if isinstance(section, DriveSection) and section.enabled:
             yield from _places_outside(config, skill, section.limits)
+        if isinstance(section, ArmSection) and section.arm not in config.arms:
+            listed = ", ".join(config.arms) or "the file has none"
+            yield ("skills", skill, "arm"), f'"{section.arm}" is not one of arms ({listed})'
         if isinstance(section, DockSection):
             yield from _dock_faults(config, skill, section)
 

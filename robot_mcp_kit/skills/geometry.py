@@ -42,6 +42,19 @@ def yaw_to_quaternion(yaw_rad: float) -> Quaternion:
     return Quaternion(0.0, 0.0, math.sin(half), math.cos(half))
 
 
+def rpy_to_quaternion(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion:
+    """Turns about the fixed x, y and z axes, in that order (REP 103)."""
+    cr, sr = math.cos(roll_rad / 2), math.sin(roll_rad / 2)
+    cp, sp = math.cos(pitch_rad / 2), math.sin(pitch_rad / 2)
+    cy, sy = math.cos(yaw_rad / 2), math.sin(yaw_rad / 2)
+    return Quaternion(
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+        cr * cp * cy + sr * sp * sy,
+    )
+
+
 def quaternion_to_yaw(q: Quaternion) -> float:
     """Yaw of a rotation in (-pi, pi]; roll and pitch are ignored. The norm need not be 1."""
     return math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w**2 + q.x**2 - q.y**2 - q.z**2)

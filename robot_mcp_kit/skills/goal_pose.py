@@ -120,7 +120,8 @@ class PoseResolver:
         Raises:
             ArgumentError: names the field.
         """
-        frame = self._frame(arguments)
+        robot = self._config.robot
+        frame = checked_frame(arguments.frame, robot.goal_frames, robot.map_frame)
         target, place, heading_chosen = self._target(arguments, frame)
         here = self.here(target.frame)
         self._check_limits(target, arguments, here)
@@ -164,28 +165,6 @@ class PoseResolver:
         """Straight pieces of one round: from the last pose to the first and on to the last."""
         points = [(goal.pose.x_m, goal.pose.y_m) for goal in (poses[-1], *poses)]
         return sum(distance(a, b) for a, b in itertools.pairwise(points))
-
-    def _frame(self, arguments: PoseArguments) -> str:
-        """The goal's frame; (case A4) an empty, slashed or unknown one is refused here, not by TF on the
-        robot.
-        """
-        frames = self._config.robot.goal_frames
-        frame = arguments.frame
-        if frame is None:
-            return self._config.robot.map_frame
-        if frame in frames:
-            return frame
-        if not frame.strip():
-            raise ArgumentError("frame", "must not be empty; leave it out for the map frame", allowed=frames)
-        if frame.startswith("/"):
-            raise ArgumentError(
-                "frame", f'frame names have no leading slash: "{frame.lstrip("/")}"', allowed=frames
-            )
-        raise ArgumentError(
-            "frame",
-            f'"{frame[:80]}" is not a frame goals may be given in.{did_you_mean(frame, frames)}',
-            allowed=nearest_first(frame, frames),
-        )
 
     def _target(self, arguments: PoseArguments, frame: str) -> tuple[Pose2D, str | None, bool]:
         """Target pose, the place's name, and whether the heading was chosen by somebody."""
@@ -234,14 +213,7 @@ class PoseResolver:
             return None if yaw is None else wrap_angle(yaw)
         if yaw is not None:
             raise ArgumentError("orientation", "give either yaw_rad or orientation, not both")
-        given = arguments.orientation
-        q = Quaternion(given.x, given.y, given.z, given.w)
-        if q.norm < 1e-6:
-            raise ArgumentError(
-                "orientation", "all zeros is no rotation; no turn is x=0, y=0, z=0, w=1, or use yaw_rad"
-            )
-        if abs(q.norm - 1.0) > NORM_TOLERANCE:
-            raise ArgumentError("orientation", f"its length is {q.norm:.3f}, not 1; use yaw_rad instead")
+        q = checked_quaternion(arguments.orientation)
         if tilt_rad(q) > TILT_TOLERANCE_RAD:
             raise ArgumentError("orientation", "it tilts the robot; only a turn about z is possible")
         return quaternion_to_yaw(q)
@@ -298,3 +270,42 @@ def words_about_poses(config: RobotConfig, limits: NavigationLimits) -> str:
         if allowed
     )
     return f"Places: {places}. Zones for zone_entered: {zones}.{area}"
+
+
+def checked_frame(frame: str | None, frames: Sequence[str], default: str) -> str:
+    """The goal's frame; an empty, slashed or unknown one is refused here, not by TF on the robot (case A4).
+
+    Raises:
+        ArgumentError: on ``frame``.
+    """
+    if frame is None:
+        return default
+    if frame in frames:
+        return frame
+    if not frame.strip():
+        raise ArgumentError("frame", f'must not be empty; leave it out for "{default}"', allowed=frames)
+    if frame.startswith("/"):
+        raise ArgumentError(
+            "frame", f'frame names have no leading slash: "{frame.lstrip("/")}"', allowed=frames
+        )
+    raise ArgumentError(
+        "frame",
+        f'"{frame[:80]}" is not a frame goals may be given in.{did_you_mean(frame, frames)}',
+        allowed=nearest_first(frame, frames),
+    )
+
+
+def checked_quaternion(given: QuaternionArguments) -> Quaternion:
+    """A unit quaternion, normalised.
+
+    Raises:
+        ArgumentError: on ``orientation``: all zeros (never replaced by a guess, case A1) or not of length 1.
+    """
+    q = Quaternion(given.x, given.y, given.z, given.w)
+    if q.norm < 1e-6:
+        raise ArgumentError(
+            "orientation", "all zeros is no rotation; no turn is x=0, y=0, z=0, w=1, or use yaw_rad"
+        )
+    if abs(q.norm - 1.0) > NORM_TOLERANCE:
+        raise ArgumentError("orientation", f"its length is {q.norm:.3f}, not 1; use yaw_rad instead")
+    return Quaternion(*(part / q.norm for part in q))

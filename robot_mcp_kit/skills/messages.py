@@ -28,7 +28,11 @@ def dig(message: Any, path: str) -> Any:
 
 def number(message: Any, path: str) -> float | None:
     """A finite real number (numpy scalars included) at a dotted path, or ``None``."""
-    value = dig(message, path)
+    return finite(dig(message, path))
+
+
+def finite(value: Any) -> float | None:
+    """A finite real number, or ``None`` for anything else."""
     if value is None or isinstance(value, bool | str | bytes):
         return None
     try:
@@ -89,3 +93,9 @@ def duration_fields(seconds: float) -> dict[str, int]:
     """``builtin_interfaces/msg/Duration`` as fields; nanoseconds are never negative, also before 0."""
     nanoseconds = round(seconds * 1e9)
     return {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000}
+
+
+def first_number(message: Any, path: str) -> float | None:
+    """The first entry of an array, or ``None`` if that is empty or no number."""
+    found = items(message, path)
+    return finite(found[0]) if found else None

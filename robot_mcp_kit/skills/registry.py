@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.skills.arm import MoveArm
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.behaviors import BackUp, DriveOnHeading, Spin, Wait
 from robot_mcp_kit.skills.config import SECTIONS, RobotConfig
 from robot_mcp_kit.skills.docking import Dock, Undock
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
+from robot_mcp_kit.skills.gripper import Gripper
 from robot_mcp_kit.skills.navigation import NavigateTo
 from robot_mcp_kit.skills.through_poses import NavigateThrough
+from robot_mcp_kit.skills.trajectories import ExecuteTrajectory, FollowJointTrajectory
 from robot_mcp_kit.skills.waypoints import FollowWaypoints
 
 BUILDERS: dict[str, Any] = {
@@ -24,6 +27,11 @@ BUILDERS: dict[str, Any] = {
     "nav2_msgs/action/Wait": Wait,
     "nav2_msgs/action/DockRobot": Dock,
     "nav2_msgs/action/UndockRobot": Undock,
+    "moveit_msgs/action/MoveGroup": MoveArm,
+    "moveit_msgs/action/ExecuteTrajectory": ExecuteTrajectory,
+    "control_msgs/action/FollowJointTrajectory": FollowJointTrajectory,
+    "control_msgs/action/GripperCommand": Gripper,
+    "control_msgs/action/ParallelGripperCommand": Gripper,
 }
 """Which class serves an action type: ``cls(name, section, config, where)``, with the section of that type."""
 

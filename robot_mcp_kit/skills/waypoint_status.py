@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
-from robot_mcp_kit.skills.messages import dig, integer
+from robot_mcp_kit.skills.messages import dig, finite, integer
 from robot_mcp_kit.skills.nav2_codes import nav2_failure
 from robot_mcp_kit.skills.text import clean_text
 
@@ -40,7 +40,8 @@ def missed_entry(entry: Any, position: int) -> dict[str, Any] | None:
     index = integer(entry, "waypoint_index")
     index = integer(entry, "index") if index is None else index
     if index is None:
-        index = whole(entry)
+        plain = finite(entry)
+        index = int(plain) if plain is not None and plain >= 0 and plain == int(plain) else None
     if index is None:
         index = position
     code = integer(entry, "error_code") or 0
@@ -52,15 +53,6 @@ def missed_entry(entry: Any, position: int) -> dict[str, Any] | None:
         "native_code": code or None,
         "reason": clean_text(dig(entry, "error_msg")) or None if failure is None else failure.message,
     }
-
-
-def whole(value: Any) -> int | None:
-    """A plain number (numpy's included) as an index."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return int(number) if number >= 0 and number == int(number) else None
 
 
 def missed_words(missed: Sequence[dict[str, Any]], total: int) -> str:
