@@ -248,6 +248,7 @@ class Bridge:
             keep=self._keep,
             clear_way=self._clear_way,
             on_sending=self._on_sending,
+            on_refused=self._on_refused,
             other_navigation=self._other_navigation,
         )
 
@@ -346,6 +347,10 @@ class Bridge:
                 break
             if older.port is run.port and older.state is not RunState.ENDED:
                 older.taken_over(run.task_id)
+
+    def _on_refused(self, run: GoalRun) -> None:
+        for older in self._runs.values():
+            older.not_taken_over(run.task_id)
 
     def _other_navigation(self, run: GoalRun) -> str | None:
         if not run.port.type_name.endswith(_NAVIGATORS):

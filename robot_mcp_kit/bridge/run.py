@@ -158,10 +158,7 @@ class GoalRun:
             self._fault.set_result(failure)
 
     def supersede(self, by: str) -> bool:
-        """A newer task takes over. A goal that has not left yet will not leave; returns whether that was
-        so.
-        """
-        self._takeover.by = by
+        """A newer task wants the robot: a goal that has not left yet will not leave. Whether that was so."""
         if self.state not in NOTHING_SENT:
             return False
         detail = f"The task {by} took over before this goal was sent."
@@ -171,6 +168,11 @@ class GoalRun:
     def taken_over(self, by: str) -> None:
         """A newer goal leaves for the same server, which ends this one for it."""
         self._takeover.by = by
+
+    def not_taken_over(self, by: str) -> None:
+        """The server refused that newer goal."""
+        if self._takeover.by == by:
+            self._takeover.by = None
 
     def preempt(self, by: str) -> None:
         """Make way for a task that moves the same part of the robot through another action server.
@@ -300,6 +302,7 @@ class GoalRun:
             self._accepted("accepted")
             return True
         self._close_watch()
+        self._around.on_refused(self)
         if self.cancel_requested:
             raise RunStopped(REFUSED_STOP)
         return False

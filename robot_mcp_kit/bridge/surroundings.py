@@ -31,5 +31,7 @@ class Surroundings:
     """Stop what moves the same part of the robot through another action server; the runs to wait for."""
     on_sending: Callable[[GoalRun], None]
     """The goal is about to leave: it takes over from other runs of the same action now."""
+    on_refused: Callable[[GoalRun], None]
+    """The server did not take the goal: it took over from nobody."""
     other_navigation: Callable[[GoalRun], str | None]
     """The task of another kind of navigation that runs now."""

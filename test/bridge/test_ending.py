@@ -125,6 +125,18 @@ async def test_a_second_drive_replaces_the_first_and_says_so(rig: Rig) -> None:
     assert rig.bridge.running() == [second.info.task_id]
 
 
+async def test_a_refused_newer_goal_explains_no_abort(rig: Rig) -> None:
+    rig.port.acceptance.extend(["accept", "reject", "reject"])
+    first, goal = await rig.accepted()
+    second = await rig.start()
+    await rig.clock.advance(1.0)
+    assert rig.code(second.task_id) == "ROS_GOAL_REJECTED"
+    assert rig.info(first).state == "running"
+    goal.finish(GoalStatus.ABORTED)
+    await rig.clock.advance(1.0)
+    assert rig.code(first) == "ROS_ABORTED_NO_REASON"
+
+
 async def test_a_replaced_goal_that_has_not_left_never_leaves(rig: Rig) -> None:
     """An older goal must not overtake a newer one, not even by its retry."""
     rig.port.acceptance.extend(["reject", "accept"])
@@ -265,6 +277,8 @@ async def test_dropped_at_once_while_another_navigator_runs_says_busy() -> None:
         port, state, task_id = through, RunState.EXECUTING, "robo-other"
 
         def fail(self, failure: Any) -> None: ...
+
+        def not_taken_over(self, by: str) -> None: ...
 
     bridge: Bridge = rig.bridge
     bridge._runs["robo-other"] = Other()  # type: ignore[assignment]

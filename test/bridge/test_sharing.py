@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from robot_mcp_kit.bridge.states import RunState
+from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
 from robot_mcp_kit.skills.base import (
     FeedbackReader,
@@ -162,6 +162,9 @@ async def test_a_caller_who_cancels_a_drive_that_makes_way_sees_it_cancelled(rig
     await settle()
     assert (await cancelling) is not None
     assert rig.info(drive).state == "cancelled"
+    row = rig.ledger.get(drive)
+    assert row is not None
+    assert row.ending is Ending.CANCELLED
     assert not [e for e in rig.events if e.type == "task_failed"]
 
 

@@ -113,6 +113,16 @@ def test_one_sample_of_a_path_that_passes_near_itself_changes_nothing() -> None:
     assert all(r.eta_s is None or r.eta_s > 50 for r in readings)
 
 
+def test_a_short_stretch_of_the_wrong_piece_changes_nothing() -> None:
+    """B13 at 10 Hz: three messages see the wrong piece of the path."""
+    rows = steady(2.0, 30.0, 0.5, 2.0, 0.1)
+    wrong: list[Row] = [(4.0, 16.0, 8.0), (4.1, 15.8, 7.9), (4.2, 15.6, 7.8)]
+    readings = feed(rows + wrong + steady(4.3, 28.85, 0.5, 2.0, 0.1))
+    assert all(r.distance_m is None or r.distance_m > 27 for r in readings)
+    assert readings[-1].percent is not None
+    assert readings[-1].percent < 10
+
+
 def test_a_replan_that_lasts_is_believed() -> None:
     rows = steady(2.0, 10.0, 0.5, 5.0, 0.5) + steady(7.0, 20.0, 0.5, 5.0, 0.5)
     readings = feed(rows)

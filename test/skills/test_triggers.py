@@ -77,7 +77,15 @@ def test_a_first_estimate_just_above_the_threshold_still_fires_later() -> None:
 def test_repeat_needs_to_rise_above_the_margin_first() -> None:
     again = {**ETA, "repeat": True}
     falling = [(float(t), 40.0 - t) for t in range(20)]
-    wobble = [(20.0, 31.0), (21.0, 29.0), (22.0, 29.0), (23.0, 31.0), (24.0, 29.0), (25.0, 29.0)]
+    wobble = [
+        (20.0, 31.0),
+        (20.5, 31.0),
+        (21.0, 29.0),
+        (22.0, 29.0),
+        (23.0, 31.0),
+        (24.0, 29.0),
+        (25.0, 29.0),
+    ]
     assert len(etas(*falling, *wobble, attached=again)) == 1
     replan = [(20.0, 50.0), (21.0, 49.0), (22.0, 29.0), (23.0, 28.0)]
     assert len(etas(*falling, *replan, attached=again)) == 2
