@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_mcp_kit.cli.common import default_skills_file, require_ros
-from robot_mcp_kit.cli.demo.children import Child, child
+from robot_mcp_kit.cli.demo.children import Child, Guardian, child, guardian
 from robot_mcp_kit.client.session import RobotSession, connect
 from robot_mcp_kit.sim.domain import isolated_environment, reserved_domain
 from robot_mcp_kit.sim.process import SimProcess
@@ -83,12 +83,14 @@ async def measure(calls: int) -> dict[str, list[float]]:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="robot-mcp-kit-bench-")))
         domain = stack.enter_context(reserved_domain())
         env = isolated_environment(domain)
-        await asyncio.to_thread(stack.enter_context, SimProcess(domain_id=domain))
+        guard = await stack.enter_async_context(guardian())
+        sim = stack.enter_context(SimProcess(domain_id=domain))
+        guard.watch(sim.pid)
         run = ["-m", "robot_mcp_kit", "run", "--skills", str(default_skills_file()), "--port", "0"]
-        bridge = await _start(stack, "bridge", run, env, logs)
-        seen = await _start(stack, "goals", [__file__, "--part", "goals"], env, logs)
-        bare = await _start(stack, "bare client", [__file__, "--part", "bare"], env, logs)
-        trivial = await _start(stack, "trivial server", [__file__, "--part", "trivial"], env, logs)
+        bridge = await _start(stack, "bridge", run, env, logs, guard)
+        seen = await _start(stack, "goals", [__file__, "--part", "goals"], env, logs, guard)
+        bare = await _start(stack, "bare client", [__file__, "--part", "bare"], env, logs, guard)
+        trivial = await _start(stack, "trivial server", [__file__, "--part", "trivial"], env, logs, guard)
         robot = await _connect(stack, await bridge.wait_for_line("bridge ready ", 30))
         plain = await _connect(stack, await trivial.wait_for_line("ready ", 30))
         await seen.wait_for_line("ready", 30)
@@ -136,11 +138,23 @@ async def _bare_round(bare: Child, goals: Goals, count: int, into: dict[str, lis
 
 
 async def _start(
-    stack: contextlib.AsyncExitStack, name: str, words: Sequence[str], env: dict[str, str], logs: Path
+    stack: contextlib.AsyncExitStack,
+    name: str,
+    words: Sequence[str],
+    env: dict[str, str],
+    logs: Path,
+    guard: Guardian,
 ) -> Child:
     log = logs / f"{name.replace(' ', '-')}.log"
     return await stack.enter_async_context(
-        child(name, [sys.executable, *words], env=env, log=log, stdin_pipe=name == "bare client")
+        child(
+            name,
+            [sys.executable, *words],
+            env=env,
+            log=log,
+            guarded_by=guard,
+            stdin_pipe=name == "bare client",
+        )
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -90,11 +91,24 @@ def test_interrupted_in_the_middle_it_leaves_no_process_behind(
     name, value = mark.split("=")
     demo = start_cli("demo", "--once", "--real-time-factor", "1", env={name: value})
     demo.line_with("progress", timeout_s=60)
-    assert len(processes_with(mark)) >= 4, "demo, simulator, witness, bridge"
+    assert len(processes_with(mark)) >= 5, "demo, guardian, simulator, witness, bridge"
     demo.process.send_signal(number)
     assert demo.process.wait(timeout=40) == 130
     assert processes_with(mark) == []
     assert not any("Traceback" in line for line in demo.errors), demo.errors
+
+
+def test_killed_it_leaves_no_process_behind_either(start_cli: StartCli) -> None:
+    name, value = "ROBOT_MCP_KIT_TEST_MARK", str(uuid.uuid4())
+    demo = start_cli("demo", "--once", "--real-time-factor", "1", env={name: value})
+    demo.line_with("progress", timeout_s=60)
+    assert len(processes_with(f"{name}={value}")) >= 5
+    demo.process.kill()
+    demo.process.wait()
+    deadline_s = time.monotonic() + 30
+    while processes_with(f"{name}={value}"):
+        assert time.monotonic() < deadline_s, "somebody is left"
+        time.sleep(0.05)
 
 
 def processes_with(mark: str) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
@@ -75,9 +76,53 @@ class Child:
         await self.process.wait()
 
 
+class Guardian:
+    """A process that ends our children if we are killed. See :mod:`robot_mcp_kit.cli.demo.guardian`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    def watch(self, pid: int) -> None:
+        """End this process too when we are gone."""
+        self._write(f"{pid}\n")
+
+    def _write(self, line: str) -> None:
+        if self._process.stdin is not None and self._process.returncode is None:
+            self._process.stdin.write(line.encode())
+
+    async def end(self) -> None:
+        """Say that all children have been ended; none is touched."""
+        self._write("done\n")
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def guardian() -> AsyncIterator[Guardian]:
+    """A guardian for as long as the block runs."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "robot_mcp_kit.cli.demo.guardian"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    running = Guardian(process)
+    try:
+        yield running
+    finally:
+        await asyncio.shield(asyncio.ensure_future(running.end()))
+
+
 @contextlib.asynccontextmanager
 async def child(
-    name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, stdin_pipe: bool = False
+    name: str,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    log: Path,
+    guarded_by: Guardian | None = None,
+    stdin_pipe: bool = False,
 ) -> AsyncIterator[Child]:
     """Start a child; it is ended when the block ends, however it ends.
 
@@ -86,6 +131,7 @@ async def child(
         argv: program and arguments; no shell.
         env: its whole environment.
         log: file that takes its standard error.
+        guarded_by: who ends it when we are killed.
         stdin_pipe: whether we write to its standard input; otherwise it reads nothing.
     """
     with log.open("ab") as stderr:
@@ -100,6 +146,8 @@ async def child(
             start_new_session=True,
         )
     running = Child(name, process, log)
+    if guarded_by is not None:
+        guarded_by.watch(process.pid)
     try:
         yield running
     finally:

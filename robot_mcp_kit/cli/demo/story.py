@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_mcp_kit.cli.demo.checks import Evidence, PlanarPose
-from robot_mcp_kit.cli.demo.children import Child, ChildError, child
+from robot_mcp_kit.cli.demo.children import Child, ChildError, child, guardian
 from robot_mcp_kit.client.inbox import TERMINAL_TYPES, Inbox, Receipt
 from robot_mcp_kit.client.receiver import EventReceiver
 from robot_mcp_kit.client.session import RobotSession, ToolCallError, connect
@@ -77,6 +77,7 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
     async with contextlib.AsyncExitStack() as stack:
         domain_id = stack.enter_context(reserved_domain())
         env = isolated_environment(domain_id)
+        guard = await stack.enter_async_context(guardian())
         say(f"simulated robot at {settings.real_time_factor:g} times real time, ROS domain {domain_id}")
         sim = SimProcess(
             domain_id=domain_id,
@@ -84,6 +85,7 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
             parameters=dict(settings.sim_parameters),
         )
         await _start_sim(stack, sim, logs / "sim.log")
+        guard.watch(sim.pid)
         receiver = EventReceiver(
             Inbox(secret), lambda receipt: loop.call_soon_threadsafe(receipts.put_nowait, receipt)
         )
@@ -91,7 +93,13 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
         say(f"event receiver at {receiver.url}")
         try:
             watching = await stack.enter_async_context(
-                child("witness", _python("robot_mcp_kit.sim.witness"), env=env, log=logs / "witness.log")
+                child(
+                    "witness",
+                    _python("robot_mcp_kit.sim.witness"),
+                    env=env,
+                    log=logs / "witness.log",
+                    guarded_by=guard,
+                )
             )
             bridge = await stack.enter_async_context(
                 child(
@@ -103,6 +111,7 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
                     ],
                     env=env | {"RVC_CALLBACK_URL": receiver.url, "RVC_EVENT_SECRET": secret},
                     log=logs / "bridge.log",
+                    guarded_by=guard,
                 )
             )
             witness = _WitnessReader(watching)
