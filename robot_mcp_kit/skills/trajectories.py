@@ -1,4 +1,4 @@
-"""Trajectories the caller wrote: ``execute_trajectory`` (MoveIt), ``follow_joint_trajectory`` (controller)."""
+"""Trajectories by the caller: ``execute_trajectory`` (MoveIt), ``follow_joint_trajectory`` (controller)."""
 
 from __future__ import annotations
 
