@@ -88,55 +88,6 @@ async def test_without_a_server_a_task_fails_and_names_what_there_is(
     assert "/navigate_to_pose" in info["failure"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("skills:\n  navigate_to:\n    actoin: x\n", ["skills.yaml", "line 3", "actoin", "action"]),
-        ("places:\n  a: {x_m: .nan, y_m: 0.0, yaw_rad: 0.0}\n", ["skills.yaml", "2", "x_m"]),
-        (
-            "skills:\n  fly:\n    action: fly\n    type: drone_msgs/action/Fly\n",
-            ["skills.yaml", "drone_msgs/action/Fly"],
-        ),
-        ("skills: [\n", ["skills.yaml"]),
-    ],
-)
-async def test_a_fault_in_the_skills_file_stops_the_start_and_names_the_line(
-    ros_domain_id: int, start_bridge: Callable[..., Any], tmp_path: Path, text: str, words: list[str]
-) -> None:
-    skills = tmp_path / "skills.yaml"
-    skills.write_text(text)
-    bridge = start_bridge(skills=skills, ready=False)
-    assert await asyncio.to_thread(bridge.process.wait, BOUND_S) == 2
-    said = bridge.log.read_text()
-    for word in words:
-        assert word in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--ros-args", "-p", "feedback_timeout_s:=soon"], ["feedback_timeout_s"]),
-        (["--ros-args", "-p", "port:=70000"], ["port", "65535"]),
-        (["--ros-args", "-p", "progress_period_s:=-1.0"], ["progress_period_s"]),
-        (["--ros-args", "-p", "log_level:=loud"], ["log_level", "debug, info, warning, error"]),
-        (["--ros-args", "-p", "skills_file:=''"], ["skills_file", "--skills"]),
-        (["--host", "0.0.0.0"], ["host", "ROBOT_MCP_TOKEN"]),
-        (["--host", "203.0.113.7"], ["host", "ROBOT_MCP_TOKEN"]),
-    ],
-)
-async def test_a_wrong_parameter_stops_the_start_by_name(
-    ros_domain_id: int, start_bridge: Callable[..., Any], options: list[str], words: list[str]
-) -> None:
-    """B35, B41."""
-    bridge = start_bridge(*options, ready=False)
-    assert await asyncio.to_thread(bridge.process.wait, BOUND_S) == 2
-    said = bridge.log.read_text()
-    for word in words:
-        assert word in said
-    assert "Traceback" not in said
-
-
 async def test_a_port_that_is_taken_is_said(bridge: Any, start_bridge: Callable[..., Any]) -> None:
     port = bridge.url.split(":")[2].split("/")[0]
     second = start_bridge("--port", port, ready=False)
