@@ -105,6 +105,13 @@ def _shortest(value: Any) -> Any:
     return value
 
 
+def shortest_float32(value: float) -> float:
+    """A value that was a float32, as the shortest decimal that is still that float32: 0.1, not
+    0.10000000149011612.
+    """
+    return float(_shortest(value))
+
+
 class _Converter:
     def __init__(
         self,

@@ -6,16 +6,21 @@ surface as a C conversion error in the middle of a send. Everything is checked h
 
 from __future__ import annotations
 
+import base64
+import binascii
 import difflib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import rosidl_parser.definition as idl
 
 from robot_mcp_kit.errors import GoalFieldError
-from robot_mcp_kit.jsonsafe import to_jsonable
+from robot_mcp_kit.jsonsafe import MAX_ARRAY_ITEMS, MAX_BYTES
 from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.ros.schema import message_schema
+from robot_mcp_kit.skills.message_json import MessageConverter
 
 _INTEGER_RANGES: dict[str, tuple[int, int]] = {
     "int8": (-(2**7), 2**7 - 1),
@@ -32,12 +37,15 @@ _INTEGER_RANGES: dict[str, tuple[int, int]] = {
 }
 _FLOATS = ("float", "double", "long double")
 _FLOAT32_MAX = 3.4028234663852886e38
+_BYTE_TYPES = ("uint8", "octet", "char")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 def build_message(cls: Any, fields: Mapping[str, Any], path: str = "") -> Any:
     """Build a message of class ``cls`` from nested fields; what is not named keeps the message's default.
 
-    Numbers must be finite; integers and booleans are not converted into each other.
+    Numbers must be finite; integers and booleans are not converted into each other. Byte arrays may be given
+    as base64 text and 64-bit integers as decimal text, as :func:`message_to_dict` gives them.
 
     Raises:
         GoalFieldError: unknown field, wrong kind of value, out of the type's range, wrong length. ``path`` is
@@ -74,6 +82,8 @@ def _value(slot: Any, value: Any, path: str) -> Any:
 
 
 def _sequence(slot: Any, value: Any, path: str) -> list[Any]:
+    if isinstance(value, str) and getattr(slot.value_type, "typename", "") in _BYTE_TYPES:
+        value = _decoded(value, path)
     if isinstance(value, (bytes, bytearray)):
         value = list(value)
     if isinstance(value, (str, Mapping)) or not isinstance(value, Sequence):
@@ -85,11 +95,22 @@ def _sequence(slot: Any, value: Any, path: str) -> list[Any]:
     return [_value(slot.value_type, item, f"{path}[{i}]") for i, item in enumerate(value)]
 
 
+def _decoded(text: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise GoalFieldError(
+            path, f"must be a list of numbers 0..255, or base64 text; this text is not ({error})"
+        ) from error
+
+
 def _number(typename: str, value: Any, path: str) -> Any:
     if typename == "boolean":
         if not isinstance(value, bool):
             raise GoalFieldError(path, f"must be true or false, not {_kind(value)}")
         return value
+    if typename in ("int64", "uint64") and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise GoalFieldError(path, f"must be a number, not {_kind(value)}")
     if typename in _FLOATS:
@@ -124,16 +145,12 @@ def _kind(value: Any) -> str:
 
 
 def message_to_dict(message: Any) -> dict[str, Any]:
-    """A message as strict JSON data: field names as keys, arrays capped, NaN as null (``jsonsafe``)."""
-    data = to_jsonable(_plain(message))
-    if not isinstance(data, dict):
+    """A message as strict JSON data: field names as keys, long arrays capped, NaN as null, byte arrays as
+    base64, integers beyond 2^53 as text.
+    """
+    if not hasattr(message, "get_fields_and_field_types"):
         raise TypeError(f"{type(message).__name__} is not a message")
-    return data
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "get_fields_and_field_types"):
-        return {name: _plain(getattr(value, name)) for name in value.get_fields_and_field_types()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    converter = MessageConverter(
+        message_schema(type(message)), max_items=MAX_ARRAY_ITEMS, max_bytes=MAX_BYTES
+    )
+    return converter.convert(message)

@@ -6,6 +6,8 @@ import functools
 import importlib
 from typing import Any
 
+from robot_mcp_kit.skills.text import did_you_mean
+
 _KINDS = ("action", "msg", "srv")
 
 
@@ -32,4 +34,5 @@ def load_interface(type_name: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError as error:
-        raise LookupError(f"the package '{package}' has no {kind} '{name}'") from error
+        near = did_you_mean(name, [known for known in dir(module) if known[0].isupper()])
+        raise LookupError(f"the package '{package}' has no {kind} '{name}'.{near}") from error
