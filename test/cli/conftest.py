@@ -20,10 +20,12 @@ ROOT = Path(__file__).parents[2]
 class Running:
     """A child whose standard output can be waited on with a bound."""
 
-    def __init__(self, argv: Sequence[str], env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: dict[str, str] | None = None, script: str | None = None
+    ) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(env or {})}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "robot_mcp_kit", *argv],
+            [sys.executable, *([str(ROOT / script)] if script else ["-m", "robot_mcp_kit"]), *argv],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -95,11 +97,11 @@ class Running:
 
 @pytest.fixture
 def start_cli() -> Iterator[Callable[..., Running]]:
-    """Start ``robot-mcp-kit`` with these words (and ``env``); everything started is ended after the test."""
+    """Start ``robot-mcp-kit`` (or a ``script`` of this tree); everything started is ended after the test."""
     started: list[Running] = []
 
-    def start(*argv: str, env: dict[str, str] | None = None) -> Running:
-        started.append(Running(argv, env))
+    def start(*argv: str, env: dict[str, str] | None = None, script: str | None = None) -> Running:
+        started.append(Running(argv, env, script))
         return started[-1]
 
     yield start

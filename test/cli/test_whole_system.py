@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.client.session import connect
 from robot_mcp_kit.sim.domain import isolated_environment, reserved_domain
 from robot_mcp_kit.sim.process import SimProcess
 
@@ -101,6 +102,33 @@ async def test_the_receiver_dies_in_the_middle_and_returns_and_nothing_is_lost(s
         assert seen.setdefault(event["event_id"], event["seq"]) == event["seq"]
     assert list(dict.fromkeys(event["seq"] for event in both)) == list(range(1, both[-1]["seq"] + 1))
     assert both[-1]["type"] == "task_done"
+
+
+def test_the_examples_drive_and_receive(system: System, start_cli: StartCli) -> None:
+    chat = start_cli(
+        "--port", str(system.port), "--robot", system.url,
+        env={"RVC_EVENT_SECRET": SECRET}, script="examples/chat_app.py",
+    )  # fmt: skip
+    assert chat.line() == "running at the start: []"
+    drive = start_cli(system.url, "galley", script="examples/drive.py")
+    assert drive.process.wait(timeout=90) == 0, drive.errors
+    assert '"place": "kitchen"' in "\n".join(drive.rest())
+    assert " task_done " in chat.line_with("task_done")
+    refused = start_cli(system.url, "atlantis", script="examples/drive.py")
+    assert refused.process.wait(timeout=60) == 1
+    assert "kitchen" in "\n".join(refused.errors)
+
+
+def test_the_driving_example_takes_its_drive_with_it_on_ctrl_c(system: System, start_cli: StartCli) -> None:
+    drive = start_cli(system.url, "kitchen", script="examples/drive.py")
+    drive.line_with("running")
+    drive.interrupt()
+
+    async def states() -> list[str]:
+        async with connect(system.url) as robot:
+            return [task["state"] for task in (await robot.call("list_tasks"))["tasks"]]
+
+    assert asyncio.run(states()) == ["cancelled"]
 
 
 def inspector() -> list[str]:
