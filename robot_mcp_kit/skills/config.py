@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.skills.config_arm import ARM_SECTIONS, Arm, ArmSection
+from robot_mcp_kit.skills.config_generic import GenericSection
 from robot_mcp_kit.skills.config_nav2 import NAV2_SECTIONS, DockSection, DriveSection, NavigateSection
 from robot_mcp_kit.skills.config_types import (
     ActionName,
@@ -73,7 +74,7 @@ class RobotSection(Section):
 
 
 SECTIONS: dict[str, type[SkillSection]] = {**NAV2_SECTIONS, **ARM_SECTIONS}
-"""Which section an action type is configured by."""
+"""Which section an action type is configured by; all others by :class:`GenericSection`."""
 
 
 class Place(Section):
@@ -128,6 +129,15 @@ class RobotConfig(Section):
     arms: dict[Name, Arm] = Field(default_factory=dict)
     places: dict[Name, Place] = Field(default_factory=dict)
     zones: dict[Name, Zone] = Field(default_factory=dict)
+    discover: bool = False
+    """Offer a tool that lists the graph's action servers, and moves none of them."""
+    _document: Document | None = PrivateAttr(default=None)
+
+    def complaint(self, path: KeyPath, message: str) -> str:
+        """A fault of that key, with file and line if this was read from a file."""
+        if self._document is None:
+            return f"{dotted(path)}: {message}"
+        return self._document.complaint(path, message)
 
     @model_validator(mode="before")
     @classmethod
@@ -158,7 +168,9 @@ class _SkillErrors(Exception):
 def _skill_section(name: str, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    section = SECTIONS.get(str(value.get("type")), SkillSection)
+    section = SECTIONS.get(str(value.get("type")), GenericSection)
+    if value.get("generic") is True:
+        section = GenericSection
     try:
         return section.model_validate(value)
     except ValidationError as error:
@@ -185,7 +197,8 @@ def parse_config(text: str, source: str = "skills.yaml") -> RobotConfig:
     """As :func:`load_config`, from text; ``source`` is the name in complaints."""
     document = read_yaml(text, source)
     if not isinstance(document.data, dict):
-        raise ConfigError(document.complaint((), "expected keys: robot, skills, arms, places, zones"))
+        known = ", ".join(RobotConfig.model_fields)
+        raise ConfigError(document.complaint((), f"expected keys: {known}"))
     try:
         config = RobotConfig.model_validate(document.data)
     except _SkillErrors as error:
@@ -197,6 +210,7 @@ def parse_config(text: str, source: str = "skills.yaml") -> RobotConfig:
     complaints = [document.complaint(path, message) for path, message in _contradictions(config)]
     if complaints:
         raise ConfigError("\n".join(complaints))
+    config._document = document
     return config
 
 
@@ -220,12 +234,6 @@ def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
             "target",
         )
     for skill, section in config.skills.items():
-        if section.type not in SECTIONS:
-            known_types = ", ".join(SECTIONS)
-            yield (
-                ("skills", skill, "type"),
-                f'no skill for "{section.type}" in this version (known: {known_types})',
-            )
         if isinstance(section, DriveSection) and section.enabled:
             yield from _places_outside(config, skill, section.limits)
         if isinstance(section, ArmSection) and section.arm not in config.arms:

@@ -116,7 +116,9 @@ def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     inside: Any = model
     for part in path:
         inside = _part_of(inside, part)
-    return list(inside.model_fields) if _is_model(inside) else []
+    if not _is_model(inside):
+        return []
+    return [field.alias or name for name, field in inside.model_fields.items()]
 
 
 def _part_of(annotation: Any, part: str | int) -> Any:

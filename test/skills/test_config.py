@@ -83,7 +83,7 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
         (NAVIGATE + "    goal_tolerance_m: yes\n", 5, ["goal_tolerance_m", "true and false"]),
         (NAVIGATE + "    goal_tolerance_m: '1'\n", 5, ["goal_tolerance_m", "without quotes"]),
         (NAVIGATE.replace("navigate_to_pose", "a b"), 3, ["skills.navigate_to.action", "'a b'"]),
-        (NAVIGATE.replace("NavigateToPose", "Fly"), 4, ["skills.navigate_to.type", "no skill for"]),
+        (NAVIGATE.replace("NavigateToPose", "fly"), 4, ["skills.navigate_to.type", "'nav2_msgs/action/fly'"]),
         ("skills:\n  go: 3\n", 2, ["skills.go", "expected keys"]),
         ("skills:\n  go:\n    action: x\n", 2, ["skills.go", '"type" is missing']),
         ("places:\n  a:\n    x_m: 1\n    y_m: 2\n", 2, ["places.a", '"yaw_rad" is missing']),
