@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -109,20 +112,18 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_the_parameter_table_is_the_nodes() -> None:
-    pytest.importorskip("rclpy")
-    from robot_mcp_kit.node.settings import PARAMETERS
-
-    for parameter in PARAMETERS:
-        assert f"| `{parameter.name}` |" in README, parameter.name
-
-
-def test_the_simulated_robots_tables_are_its_own() -> None:
-    from robot_mcp_kit.sim.faults import FIELDS
-
-    page = (ROOT / "docs" / "simulated_robot.md").read_text(encoding="utf-8")
-    for name in FIELDS:
-        assert f"| `{name}` |" in page, name
+@pytest.mark.ros
+def test_the_reference_page_is_what_the_code_says() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/reference.py", "--check"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_wire_pages_test_vector_is_right() -> None:
