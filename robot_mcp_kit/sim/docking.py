@@ -203,9 +203,9 @@ class DockRobotServer(_DockingServer):
             return
         self._state = DockRobot.Feedback.NAV_TO_STAGING_POSE
         pose = messages.pose_stamped(staging, "map", 0.0)
-        self.wait_for(
-            slot, lambda _: self.client.ready(), 5.0, DockingFailed(failed, "no navigation"), failed
-        )
+        patience_s = 5.0 + self.sim.wall_slack_s(5.0)
+        absent = DockingFailed(failed, "navigate_to_pose is not available")
+        self.wait_for(slot, lambda _: self.client.ready(), patience_s, absent, failed)
         for attempt in (1, 2):  # Nav2 tries once more when navigation ends with any error code
             inner = self.client.start(NavigateToPose.Goal(pose=pose))
             try:

@@ -143,7 +143,10 @@ class MoveGroupServer(SimActionServer):
                 break
         goal = FollowJointTrajectory.Goal(trajectory=trajectory.to_message(plan))
         inner = self.client.start(goal)
-        late_s = self.clock.now_s + plan.duration_s * 1.1 + 0.5
+        # MoveIt's own bound, plus what the messages between the servers take: that is wall time, however
+        # fast the
+        # simulation runs.
+        late_s = self.clock.now_s + plan.duration_s * 1.1 + 0.5 + self.sim.wall_slack_s(2.0)
         for now_s in self.ticks():
             if inner.done:
                 break

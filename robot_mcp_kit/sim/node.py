@@ -123,6 +123,10 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
             names = [*JOINT_NAMES, FINGER_JOINT]
             return names, [*arm.positions, gripper.gap_m], [*arm.rates, gripper.speed]
 
+    def wall_slack_s(self, wall_s: float) -> float:
+        """Simulation seconds that pass in so much wall time beyond what would pass in real time."""
+        return wall_s * max(0.0, self.engine.real_time_factor - 1.0)
+
     def record_goal(self, action: str, goal_id: str | None, *, accepted: bool) -> None:
         """Tell the world that a goal request arrived."""
         self._counts[f"{action}:{'accepted' if accepted else 'rejected'}"] += 1

@@ -58,6 +58,19 @@ def test_a_second_goal_first_reports_the_end_of_the_old_path(robot: Any) -> None
     goal.end()
 
 
+def test_after_a_cancelled_drive_the_next_goal_first_reports_what_was_left_of_the_old_one(robot: Any) -> None:
+    old = robot.navigate(11.0, 4.0)
+    old.until_feedback(lambda f: 4.0 < f.distance_remaining < 7.0)
+    old.cancel()
+    old.end()
+    goal = robot.navigate(2.5, 4.0)
+    first = goal.until_feedback()
+    x = first.current_pose.pose.position.x
+    assert first.distance_remaining == pytest.approx(11.0 - x, abs=0.5)
+    goal.cancel()
+    goal.end()
+
+
 @pytest.mark.parametrize(
     ("target", "code", "words"),
     [

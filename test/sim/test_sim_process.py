@@ -188,7 +188,7 @@ def test_a_cancel_in_the_preemption_window_is_seen_only_for_the_newer_goal(
 ) -> None:
     """D36: while B is pending, Nav2 looks at B alone. A slow loop (0.5 Hz) makes the window wide."""
     parameters = {"feedback_hz": 0.5}
-    with SimProcess(domain_id=domain, real_time_factor=2.0, parameters=parameters) as process:
+    with SimProcess(domain_id=domain, real_time_factor=3.0, parameters=parameters) as process:
         robot = make_robot(process, domain)
         first = robot.navigate(11.0, 4.0)
         first.until_feedback(lambda f: f.distance_remaining > 1.0)
