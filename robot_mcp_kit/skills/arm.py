@@ -257,7 +257,7 @@ class MoveItReader(FeedbackReader):
             self._started_s = now_s
         if phase == PHASES["MONITOR"] and self._moving_since_s is None:
             self._moving_since_s = now_s
-        changed, self._phase = self._phase is not None and phase != self._phase, phase
+        changed, self._phase = phase != self._phase, phase
         eta_s: float | None = None
         percent: float | None = None
         if self._duration_s and self._moving_since_s is not None:

@@ -53,3 +53,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`` Did you mean "kitchen"?`` with a leading space, or ``""``."""
     close = nearest(word, known, count=1)
     return f' Did you mean "{close[0]}"?' if close else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 pose``, ``3 poses``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

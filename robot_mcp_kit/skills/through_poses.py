@@ -33,6 +33,7 @@ from robot_mcp_kit.skills.goal_pose import (
 from robot_mcp_kit.skills.messages import dig, integer, items
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.navigation import NavigationReader
+from robot_mcp_kit.skills.text import counted
 from robot_mcp_kit.skills.triggers import pose_payload
 from robot_mcp_kit.skills.waypoint_status import WaypointState, missed_entry, missed_words
 
@@ -101,7 +102,7 @@ class NavigateThrough(Skill):
         return GoalSpec(
             fields={"poses": {"header": header, "goals": stamped}, "behavior_tree": tree},
             other_forms=({"poses": stamped, "behavior_tree": tree},),
-            summary=f"drive through {len(goals)} poses to {goals[-1]}",
+            summary=f"drive through {counted(len(goals), 'pose')} to {goals[-1]}",
             est_duration_s=rough_duration_s(self._poses.length_m(goals), self._section.nominal_speed_mps),
             context={"goals": goals},
         )

@@ -30,7 +30,7 @@ from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.joints import JointChecker, JointTrajectory, TrajectoryPointArguments
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, finite, integer, items
 from robot_mcp_kit.skills.moveit_codes import SUCCESS
-from robot_mcp_kit.skills.text import clean_text
+from robot_mcp_kit.skills.text import clean_text, counted
 
 
 class TrajectoryArguments(SkillArguments):
@@ -40,7 +40,7 @@ class TrajectoryArguments(SkillArguments):
         description=(
             "Points in time order; each names every joint: "
             '{"time_from_start_s": 2.0, "joints_rad": {"elbow_joint": 1.2}}. The arm moves straight from one '
-            "to the next, from where it is now to the first."
+            "to the next, from where it is now to the first; give the first point time enough to get there."
         )
     )
 
@@ -77,9 +77,10 @@ class _Trajectory(Skill):
         )
 
     def _spec(self, fields: dict[str, Any], trajectory: JointTrajectory) -> GoalSpec:
+        points = counted(len(trajectory.points), "point")
         return GoalSpec(
             fields=fields,
-            summary=f"move the arm through {len(trajectory.points)} points in {trajectory.duration_s:g} s",
+            summary=f"move the arm through {points} in {trajectory.duration_s:g} s",
             est_duration_s=round(trajectory.duration_s, 1),
             context={"duration_s": trajectory.duration_s, "points": len(trajectory.points)},
         )

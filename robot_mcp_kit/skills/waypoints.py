@@ -33,6 +33,7 @@ from robot_mcp_kit.skills.goal_pose import (
 )
 from robot_mcp_kit.skills.messages import dig, integer, items
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.text import counted
 from robot_mcp_kit.skills.triggers import pose_payload
 from robot_mcp_kit.skills.waypoint_status import missed_entry, missed_reason, missed_words
 
@@ -125,7 +126,7 @@ class FollowWaypoints(Skill):
             },
             # Humble knows neither loops nor a first index; a goal that needs them does not fit there.
             other_forms=(() if loops or first else ({"poses": [stamped_pose(goal.pose) for goal in goals]},)),
-            summary=f"tour of {len(goals)} waypoints {rounds}{begin}, ending at {goals[-1]}",
+            summary=f"tour of {counted(len(goals), 'waypoint')} {rounds}{begin}, ending at {goals[-1]}",
             est_duration_s=self._rough_s(goals, first, loops),
             context={"goals": goals, "first": first, "loops": loops},
         )

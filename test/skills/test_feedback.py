@@ -231,6 +231,7 @@ def test_moveit_tells_phases_and_its_idle_after_the_end_is_dropped(robot: Robot)
     assert (planning["phase"], planning["percent"], planning["eta_s"]) == ("planning", None, None)
     assert planning["planning_at_most_s"] == 5.0
     assert moving["phase"] == "moving"
+    assert samples[0].milestone
     assert samples[1].milestone
 
 
