@@ -151,9 +151,8 @@ def rows(model: type[BaseModel], *, without: Iterable[str] = ()) -> list[str]:
         default = info.default
         if info.default_factory is not None:
             default = info.get_default(call_default_factory=True)
-        lines.append(
-            f"| `{name}` | {shown(default)} | {plain(docs.get(name) or info.description or WORDS.get(name, ''))} |"
-        )
+        meaning = docs.get(name) or info.description or WORDS.get(name, "")
+        lines.append(f"| `{name}` | {shown(default)} | {plain(meaning)} |")
     return lines
 
 

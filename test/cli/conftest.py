@@ -95,9 +95,7 @@ class Running:
                 stream.close()
 
 
-@pytest.fixture
-def start_cli() -> Iterator[Callable[..., Running]]:
-    """Start ``robot-mcp-kit`` (or a ``script`` of this tree); everything started is ended after the test."""
+def _starter() -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
     def start(*argv: str, env: dict[str, str] | None = None, script: str | None = None) -> Running:
@@ -107,3 +105,15 @@ def start_cli() -> Iterator[Callable[..., Running]]:
     yield start
     for process in started:
         process.close()
+
+
+@pytest.fixture
+def start_cli() -> Iterator[Callable[..., Running]]:
+    """Start ``robot-mcp-kit`` (or a ``script`` of this tree); everything started is ended after the test."""
+    yield from _starter()
+
+
+@pytest.fixture(scope="module")
+def start_cli_for_module() -> Iterator[Callable[..., Running]]:
+    """The same, ended after the module's last test."""
+    yield from _starter()
