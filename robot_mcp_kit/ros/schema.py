@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import re
 import sys
@@ -111,7 +112,8 @@ def _class_schema(cls: Any, type_name: str, words: Any) -> JsonSchema:
         # Without the definition's text, a default that is not just empty must have been written there.
         explicit = _any_true(value) if told is None else told.default_value is not None
         if not isinstance(slot, idl.NamespacedType):
-            schema["default"] = value
+            if _is_finite(value):  # NaN is no JSON; it stands for "none" then
+                schema["default"] = value
             if explicit:
                 schema[EXPLICIT_DEFAULT] = True
         _add_words(schema, told)
@@ -166,6 +168,12 @@ def plain_default(value: Any, slot: Any = None) -> Any:
     if isinstance(value, list | tuple):
         return [plain_default(item) for item in value]
     return value
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_is_finite(item) for item in value)
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _any_true(value: Any) -> bool:

@@ -43,6 +43,9 @@ def parse_arguments(model: type[A], arguments: Mapping[str, Any] | SkillArgument
         return model.model_validate(dict(raw))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        own = first.get("ctx", {}).get("error")
+        if isinstance(own, ArgumentError):  # a model that reads by itself has said it already
+            raise own from None
         field = dotted(tuple(first["loc"])) if first["loc"] else "arguments"
         if first["type"] == "extra_forbidden":
             known = keys_at(model, first["loc"][:-1])

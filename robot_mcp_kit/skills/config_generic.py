@@ -78,9 +78,7 @@ class FieldSettings(Section):
             if key in given and getattr(self, key) is None:
                 raise ValueError(f"{key} needs a value; a ROS field cannot be null")
         if "default" in given and self.required:
-            raise ValueError(
-                "default and required contradict each other: what must be given needs no default"
-            )
+            raise ValueError("default and required contradict each other; drop one of them")
         for low, high in (("min", "max"), ("min_items", "max_items")):
             bottom, top = getattr(self, low), getattr(self, high)
             if bottom is not None and top is not None and bottom > top:

@@ -9,8 +9,11 @@ from robot_mcp_kit.skills.arm import MoveArm
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.behaviors import BackUp, DriveOnHeading, Spin, Wait
 from robot_mcp_kit.skills.config import SECTIONS, RobotConfig
+from robot_mcp_kit.skills.config_generic import GenericSection
 from robot_mcp_kit.skills.docking import Dock, Undock
+from robot_mcp_kit.skills.generic import GenericFaults, GenericSkill
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
+from robot_mcp_kit.skills.goal_schema import GoalSchema
 from robot_mcp_kit.skills.gripper import Gripper
 from robot_mcp_kit.skills.navigation import NavigateTo
 from robot_mcp_kit.skills.through_poses import NavigateThrough
@@ -36,25 +39,42 @@ BUILDERS: dict[str, Any] = {
 """Which class serves an action type: ``cls(name, section, config, where)``, with the section of that type."""
 
 
-def build_skills(config: RobotConfig, where: WhereIsRobot | None = None) -> dict[str, Skill]:
+def build_skills(
+    config: RobotConfig, where: WhereIsRobot | None = None, types: GoalSchema | None = None
+) -> dict[str, Skill]:
     """The enabled skills by tool name, in the order of the file.
 
     Args:
         config: the checked file.
         where: where the robot is now in the map frame; without it, duration and heading are not guessed.
+        types: what the installed action types look like; needed for those that have no skill of their own.
 
     Raises:
-        ConfigError: an action type no skill exists for.
+        ConfigError: entries that do not fit their action type, all of them, with file, line and key.
     """
     skills: dict[str, Skill] = {}
+    complaints: list[str] = []
     for name, section in config.skills.items():
         if not section.enabled:
             continue
-        build = BUILDERS.get(section.type)
-        if build is None:
-            known = ", ".join(BUILDERS)
-            raise ConfigError(f"skills.{name}.type: no skill for {section.type}; known: {known}")
+        if isinstance(section, GenericSection):
+            try:
+                skills[name] = _generic(name, section, config, types)
+            except GenericFaults as error:
+                complaints += [config.complaint(path, message) for path, message in error.faults]
+            continue
         if not isinstance(section, SECTIONS[section.type]):
             raise TypeError(f"skills.{name}: built from {type(section).__name__}")
-        skills[name] = build(name, section, config, where)
+        skills[name] = BUILDERS[section.type](name, section, config, where)
+    if complaints:
+        raise ConfigError("\n".join(complaints))
     return skills
+
+
+def _generic(name: str, section: GenericSection, config: RobotConfig, types: GoalSchema | None) -> Skill:
+    if types is None:
+        known = ", ".join(BUILDERS)
+        message = f"{section.type} needs ROS 2 to be looked at; known without it: {known}"
+        raise GenericFaults([(("skills", name, "type"), message)])
+    robot = config.robot
+    return GenericSkill(name, section, types, frames=tuple(robot.goal_frames), map_frame=robot.map_frame)
