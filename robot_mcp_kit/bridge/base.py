@@ -62,9 +62,9 @@ class ActionPort(abc.ABC):
         """Whether the action's services are matched right now. Cheap."""
 
     @abc.abstractmethod
-    def server_count(self) -> int:
-        """How many servers offer this action name (more than one is a fault of the graph: two robots, one
-        name).
+    def server_nodes(self) -> list[str]:
+        """Full names of the nodes that offer this action; more than one is a fault of the graph (two robots
+        of one name, B5).
         """
 
     @abc.abstractmethod

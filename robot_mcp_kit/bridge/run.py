@@ -242,9 +242,9 @@ class GoalRun:
         self._check_interrupts()
         if not ready.result():
             self._fail("ROS_SERVER_UNAVAILABLE", self._what_there_is())
-        count = self.port.server_count()
-        if count > 1:
-            self._fail("ROS_SERVER_AMBIGUOUS", count=count)
+        nodes = self.port.server_nodes()
+        if len(nodes) > 1:
+            self._fail("ROS_SERVER_AMBIGUOUS", f"The nodes are {', '.join(sorted(nodes))}.", count=len(nodes))
 
     async def _wait_for_turn(self) -> None:
         """Two goals must not move one part of the robot, whatever their action servers think of it."""

@@ -75,7 +75,7 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         undo.callback(ports.close)
         skills = build_skills(config, where.pose)
         for skill in skills.values():
-            ports.add(skill.action_name, skill.action_type)  # discovery begins now
+            ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         undo.pop_all()
     return Prepared(settings, config, skills, ports, where, listener)
 

@@ -32,13 +32,14 @@ from robot_mcp_kit.ros.convert import build_message
 from robot_mcp_kit.ros.interface_types import load_interface
 from robot_mcp_kit.ros.service import PacedService
 from robot_mcp_kit.ros.thread import RosThread
-from robot_mcp_kit.skills.base import GoalStatus
+from robot_mcp_kit.skills.base import GoalStatus, StopTopic
 
 logger = logging.getLogger(__name__)
 
 _FEEDBACK_DEPTH = 100  # 20 goals of one server at 100 Hz may burst while Python is busy
 _TAKEN_AFTER_S = 0.02  # a server that is alive has taken a request by then
 _ASK_AGAIN_S = 1.0
+_STOP_DEPTH = 10
 _HELD_FEEDBACK = 1000  # per goal, should the loop stall; the oldest go first
 _READY_POLL_S = 0.02
 _TERMINAL = frozenset({GoalStatus.SUCCEEDED, GoalStatus.CANCELED, GoalStatus.ABORTED})
@@ -101,7 +102,9 @@ class _Watch(GoalWatch):
 class RosActionPort(ActionPort):
     """One action server through its own services and topics. Build it on the rclpy thread."""
 
-    def __init__(self, node: Any, ros: RosThread, name: str, type_name: str) -> None:
+    def __init__(
+        self, node: Any, ros: RosThread, name: str, type_name: str, stop: StopTopic | None = None
+    ) -> None:
         self.name = name
         self.type_name = type_name
         self.ros = ros
@@ -132,6 +135,11 @@ class RosActionPort(ActionPort):
             qos_profile_action_status_default,
         )
         self._subscriptions = (feedback, status)
+        self._stop: tuple[Any, Any] | None = None
+        if stop is not None:
+            # Made now: a publisher that is made for the stop itself has no subscriber yet.
+            message = build_message(load_interface(stop.type), stop.fields)
+            self._stop = (node.create_publisher(type(message), stop.topic, _STOP_DEPTH), message)
 
     def destroy(self) -> None:
         """Leave the action's services and topics. On the rclpy thread."""
@@ -139,13 +147,22 @@ class RosActionPort(ActionPort):
             self._node.destroy_client(service.client)
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
+        if self._stop is not None:
+            self._node.destroy_publisher(self._stop[0])
 
     def server_ready(self) -> bool:
         return self._send.ready() and self._result.ready() and self._cancel.ready()
 
-    def server_count(self) -> int:
+    def server_nodes(self) -> list[str]:
         # Every action server publishes its own status topic.
-        return int(self._node.count_publishers(f"{self.name}/_action/status"))
+        found = self._node.get_publishers_info_by_topic(f"{self.name}/_action/status")
+        # The middleware may see a publisher a moment before it learns whose it is.
+        return [
+            "a node of unknown name"
+            if "UNKNOWN" in info.node_name
+            else f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+            for info in found
+        ]
 
     async def wait_for_server(self, timeout_s: float) -> bool:
         loop = asyncio.get_running_loop()
@@ -194,6 +211,9 @@ class RosActionPort(ActionPort):
         return future
 
     async def cancel_goal(self, goal_id: UUID) -> CancelReply:
+        if self._stop is not None:
+            publisher, message = self._stop
+            self.ros.post(lambda: publisher.publish(message))
         request = CancelGoal.Request(goal_info=GoalInfo(goal_id=_goal_id(goal_id)))
         response = await self._cancel.call(request)
         return CancelReply(
@@ -257,21 +277,26 @@ class RosActionPorts(ActionPorts):
         self._ros = ros
         self._ports: dict[str, RosActionPort] = {}
 
-    async def create(self, action_name: str, action_type: str) -> RosActionPort:
+    async def create(
+        self, action_name: str, action_type: str, stop: StopTopic | None = None
+    ) -> RosActionPort:
         """As :meth:`add`, from the loop."""
-        return await self._ros.call(lambda: self.add(action_name, action_type))
+        return await self._ros.call(lambda: self.add(action_name, action_type, stop))
 
-    def add(self, action_name: str, action_type: str) -> RosActionPort:
+    def add(self, action_name: str, action_type: str, stop: StopTopic | None = None) -> RosActionPort:
         """Create an action's port ahead of its first use (discovery takes a moment). On the rclpy thread.
 
+        Args:
+            stop: what a cancel publishes as well; of the first who asks for this action.
+
         Raises:
-            LookupError: the type cannot be imported, or the name is already used with another type.
+            LookupError: a type cannot be imported, or the name is already used with another type.
         """
         load_interface(action_type)
         name = str(self._node.resolve_service_name(action_name))
         known = self._ports.get(name)
         if known is None:
-            known = self._ports[name] = RosActionPort(self._node, self._ros, name, action_type)
+            known = self._ports[name] = RosActionPort(self._node, self._ros, name, action_type, stop)
         if known.type_name != action_type:
             raise LookupError(f"the action '{name}' is configured as {known.type_name} and as {action_type}")
         return known

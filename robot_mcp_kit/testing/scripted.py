@@ -203,8 +203,8 @@ class ScriptedPort(ActionPort):
     def server_ready(self) -> bool:
         return self._ready.is_set()
 
-    def server_count(self) -> int:
-        return self.servers if self._ready.is_set() else 0
+    def server_nodes(self) -> list[str]:
+        return [f"/server_{n}" for n in range(self.servers if self._ready.is_set() else 0)]
 
     async def wait_for_server(self, timeout_s: float) -> bool:
         ready = asyncio.ensure_future(self._ready.wait())

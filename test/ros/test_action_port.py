@@ -147,7 +147,7 @@ async def test_two_servers_of_one_name_are_counted(ros_side: Any, start_server: 
     start_server("/twice")
     start_server("/twice")
     port = await _ready_port(ros_side, "/twice")
-    await _until(lambda: port.server_count() == 2)
+    await _until(lambda: port.server_nodes() == ["/scripted_server"] * 2)
 
 
 async def test_a_server_that_left_the_graph_is_no_longer_ready(ros_side: Any, start_server: Any) -> None:
@@ -256,3 +256,22 @@ async def test_a_result_request_that_was_lost_is_asked_again_once_the_goal_ended
         result = await waiting
     assert (result.status, list(result.result.sequence)) == (GoalStatus.SUCCEEDED, [7])
     assert not port._terminal
+
+
+async def test_a_cancel_publishes_what_the_server_really_stops_by(ros_side: Any, start_server: Any) -> None:
+    """Semantics 1.4: MoveIt's ExecuteTrajectory answers a cancel but stops only on a topic."""
+    from std_msgs.msg import String
+
+    from robot_mcp_kit.skills.base import StopTopic
+
+    start_server("/deaf")
+    heard: list[str] = []
+    await ros_side.thread.call(
+        lambda: ros_side.node.create_subscription(String, "/halt", lambda m: heard.append(m.data), 10)
+    )
+    stop = StopTopic("/halt", "std_msgs/msg/String", {"data": "stop"})
+    port = await ros_side.ports.create("/deaf", TYPE, stop)
+    assert await port.wait_for_server(BOUND_S)
+    await _until(port._stop[0].get_subscription_count)
+    await port.cancel_goal(uuid4())
+    await _until(lambda: heard == ["stop"])
