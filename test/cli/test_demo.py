@@ -82,6 +82,16 @@ def test_a_place_that_the_skills_file_lacks_is_said_before_anything_starts(
     assert "simulated robot" not in told
 
 
+def test_kept_it_tells_how_to_connect_and_shows_what_others_call(start_cli: StartCli) -> None:
+    demo = start_cli("demo", "--keep", "--real-time-factor", "8")
+    url = demo.line_with("MCP endpoint: ", timeout_s=60).split("MCP endpoint: ")[1]
+    demo.line_with("Ctrl-C ends it")
+    drive = start_cli(url, "lobby", script="examples/drive.py")
+    assert drive.process.wait(timeout=60) == 0, drive.errors
+    assert '"place":"lobby"' in demo.line_with("task_done")
+    assert demo.interrupt() == 130
+
+
 def test_interrupted_in_the_middle_it_leaves_no_process_behind(start_cli: StartCli) -> None:
     mark = f"ROBOT_MCP_KIT_TEST_MARK={uuid.uuid4()}"
     name, value = mark.split("=")

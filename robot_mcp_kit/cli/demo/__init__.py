@@ -231,6 +231,8 @@ def _show_report(console: Any, evidence: Evidence, content: dict[str, Any]) -> N
 
 
 async def _stay(console: Any, on: Stage) -> None:
+    from robot_mcp_kit.cli.board import TaskBoard
+
     console.print()
     console.print(f"The robot stays. MCP endpoint: {on.mcp_url}", style="bold", markup=False)
     console.print(
@@ -239,8 +241,10 @@ async def _stay(console: Any, on: Stage) -> None:
     console.print(
         f"ROS: export ROS_DOMAIN_ID={on.domain_id} ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", markup=False
     )
-    console.print("Ctrl-C ends it.", markup=False)
-    await asyncio.Event().wait()
+    console.print("Events are shown as they come. Ctrl-C ends it.", markup=False)
+    with TaskBoard(console) as board:
+        while True:
+            board.show(await on.receipts.get())
 
 
 def _to_stderr(text: str, _style: str = "") -> None:
