@@ -203,8 +203,8 @@ class Setup:
     def _install_package(self, digests: Mapping[str, str]) -> None:
         if self.done("package", digests["package"]):
             return
-        extra = [] if self.distribution.sourced else ["-c", str(_REQUIREMENTS / "constraints.txt")]
-        self._install("--no-build-isolation", *extra, "-e", f"{ROOT}[{EXTRAS}]")
+        constraints = ["-c", str(_REQUIREMENTS / "constraints.txt")]
+        self._install("--no-build-isolation", *constraints, "-e", f"{ROOT}[{EXTRAS}]")
         for target, source in self._links().items():
             link = self.venv / target
             link.parent.mkdir(parents=True, exist_ok=True)
