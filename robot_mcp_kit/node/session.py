@@ -15,7 +15,9 @@ from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.node.settings import NodeSettings
 from robot_mcp_kit.ros.action_port import RosActionPorts
 from robot_mcp_kit.ros.diagnostics import Diagnostics
+from robot_mcp_kit.ros.graph import RosActionGraph
 from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
+from robot_mcp_kit.ros.schema import RosGoalSchema
 from robot_mcp_kit.ros.side import RosSide
 from robot_mcp_kit.ros.topics import TaskTopics
 from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
@@ -23,6 +25,7 @@ from robot_mcp_kit.server.auth import check_exposure
 from robot_mcp_kit.server.serve import bind, serving
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
+from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.tasks import TaskManager
 
@@ -45,6 +48,8 @@ class Prepared:
     skills: dict[str, Skill]
     ports: RosActionPorts
     where: PoseReader
+    catalog: ActionCatalog | None
+    """What the graph offers, where the skills file says ``discover: true``."""
     listener: socket.socket | None
     """The endpoint's socket; ``None`` with stdio."""
 
@@ -73,11 +78,13 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         undo.callback(where.close)
         ports = RosActionPorts(ros.node, ros.thread)
         undo.callback(ports.close)
-        skills = build_skills(config, where.pose)
+        types = RosGoalSchema()
+        skills = build_skills(config, where.pose, types)
         for skill in skills.values():
             ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         undo.pop_all()
-    return Prepared(settings, config, skills, ports, where, listener)
+    catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
+    return Prepared(settings, config, skills, ports, where, catalog, listener)
 
 
 class Session:
@@ -172,7 +179,7 @@ class Session:
             await poster.aclose()
 
     async def _serve(self, bridge: Bridge, manager: TaskManager) -> None:
-        settings = self.prepared.settings
+        settings, catalog = self.prepared.settings, self.prepared.catalog
 
         async def closed() -> None:
             await self._closing.wait()
@@ -180,7 +187,7 @@ class Session:
             await manager.aclose()
 
         if self.prepared.listener is None:
-            server = build_mcp_server(bridge, manager, name=settings.server_name)
+            server = build_mcp_server(bridge, manager, name=settings.server_name, catalog=catalog)
             talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
             ending = asyncio.create_task(closed(), name="close")
             self._open.set()
@@ -195,7 +202,9 @@ class Session:
         port = int(listener.getsockname()[1])
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
         url = f"http://{shown}:{port}{MCP_PATH}"
-        server = build_mcp_server(bridge, manager, name=settings.server_name, token=settings.token, url=url)
+        server = build_mcp_server(
+            bridge, manager, name=settings.server_name, token=settings.token, url=url, catalog=catalog
+        )
         app = build_app(server, host=settings.host, port=port, allowed_hosts=settings.allowed_hosts)
         async with serving(app, listener):
             logger.info("%s answers MCP at %s", self.prepared.config.robot.name, url)

@@ -13,8 +13,10 @@ from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.fastmcp_ext import register_task_tools
+from robot_mcp_kit.server.actions import list_actions_tool
 from robot_mcp_kit.server.auth import SCOPE, BearerToken
 from robot_mcp_kit.server.tools import skill_tool, stop_tool
+from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.tasks import TaskManager
 from robot_mcp_kit.version import package_version
 
@@ -29,7 +31,13 @@ INSTRUCTIONS = (
 
 
 def build_mcp_server(
-    bridge: Bridge, manager: TaskManager, *, name: str, token: SecretStr | None = None, url: str = ""
+    bridge: Bridge,
+    manager: TaskManager,
+    *,
+    name: str,
+    token: SecretStr | None = None,
+    url: str = "",
+    catalog: ActionCatalog | None = None,
 ) -> MCPServer:
     """The MCP server: one tool a skill, ``stop``, and the contract's three task tools.
 
@@ -39,6 +47,7 @@ def build_mcp_server(
         name: the server's name.
         token: demanded as a bearer token on every request when given.
         url: this endpoint's own URL, for the protected-resource metadata; needed with a token.
+        catalog: also offer ``list_actions`` over it.
     """
     auth = None
     if token is not None:
@@ -52,7 +61,11 @@ def build_mcp_server(
         name,
         version=package_version(),
         instructions=INSTRUCTIONS,
-        tools=[*(skill_tool(skill, bridge) for skill in bridge.skills.values()), stop_tool(bridge)],
+        tools=[
+            *(skill_tool(skill, bridge) for skill in bridge.skills.values()),
+            stop_tool(bridge),
+            *([] if catalog is None else [list_actions_tool(catalog)]),
+        ],
         token_verifier=None if token is None else BearerToken(token),
         auth=auth,
         log_level="WARNING",

@@ -82,7 +82,7 @@ def input_schema(skill: Skill) -> dict[str, Any]:
         "description": (
             "Conditions to be told of by an event, each at most once, e.g. "
             '{"type": "eta_below", "seconds": 10}. Known here: '
-            + ", ".join(sorted(skill.trigger_types))
+            + (", ".join(sorted(skill.trigger_types)) or "none")
             + "."
         )
     }
