@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from robot_mcp_kit.errors import ArgumentError
+from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.arguments import Number
 from robot_mcp_kit.skills.arm_goal import (
     ArmPose,
@@ -32,6 +33,7 @@ from robot_mcp_kit.skills.joints import JOINTS_M, JOINTS_RAD, JointChecker
 from robot_mcp_kit.skills.messages import dig, duration_s, integer, items, number
 from robot_mcp_kit.skills.moveit_codes import SUCCESS, moveit_failure
 from robot_mcp_kit.skills.text import clean_text
+from robot_mcp_kit.skills.tool_names import ToolNames
 
 PHASES = {"PLANNING": "planning", "MONITOR": "moving", "LOOK": "looking"}
 """MoveIt's words to ours. ``IDLE`` comes after the end and says nothing."""
@@ -82,6 +84,7 @@ class MoveArm(Skill):
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self._tools = ToolNames(config)
         self._joints = JointChecker(config.arms[section.arm])
         space = section.workspace
         area = "".join(
@@ -175,7 +178,8 @@ class MoveArm(Skill):
 
     def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:  # noqa: ARG002
         if status != GoalStatus.SUCCEEDED:
-            return Outcome("failed", failure=moveit_unsuccessful(status, result, self.action_name, self.name))
+            failure = moveit_unsuccessful(status, result, self.action_name, self.name)
+            return Outcome("failed", failure=self._tools.fit(failure))
         plan_only: bool = spec.context["plan_only"]
         code, message = integer(result, "error_code.val"), dig(result, "error_code.message")
         planned = _duration_of(result, "planned_trajectory")
@@ -225,7 +229,7 @@ def _duration_of(result: Any, trajectory: str) -> float | None:
     return None if seconds is None else round(seconds, 2)
 
 
-def moveit_unsuccessful(status: int, result: Any, action: str, tool: str) -> Any:
+def moveit_unsuccessful(status: int, result: Any, action: str, tool: str) -> TaskFailure:
     """The failure of a MoveIt action that did not succeed. 0 is a reason here: "undefined" (case C28)."""
     code = integer(result, "error_code.val")
     if status != GoalStatus.ABORTED or code is None or code == SUCCESS:

@@ -32,6 +32,7 @@ from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot, nowhere
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, integer
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 _ALLOWANCE = Field(
@@ -94,7 +95,10 @@ class _Behavior(Skill):
 
     resources = frozenset({"base"})
 
-    def __init__(self, name: str, section: SkillSection, where: WhereIsRobot | None) -> None:
+    def __init__(
+        self, name: str, section: SkillSection, config: RobotConfig, where: WhereIsRobot | None
+    ) -> None:
+        self._tools = ToolNames(config)
         self.name = name
         self.action_name = section.action
         self.action_type = section.type
@@ -119,7 +123,7 @@ class _Behavior(Skill):
         else:
             failure = unsuccessful(status, self.action_name, message)
         failure = with_words(failure, self.so_far(spec, last))
-        return Outcome("failed", failure=with_position(failure, last, self._where))
+        return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
 
     def so_far(self, spec: GoalSpec, last: Sample | None) -> str:  # noqa: ARG002
         """One sentence about what was done before the end."""
@@ -154,17 +158,19 @@ class Spin(_Behavior):
         self,
         name: str,
         section: SpinSection,
-        config: RobotConfig,  # noqa: ARG002 - every skill is built alike
+        config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        super().__init__(name, section, where)
+        super().__init__(name, section, config, where)
         self._section = section
         self.description = (
             "Turn the robot in place by angle_rad radians (positive: left, counter-clockwise), to look "
-            "around or to free itself. It stops short of a collision and fails then. Answers at once with "
-            f"a task of a few seconds. At most {section.max_angle_rad:.4g} rad in one call. {_RETRY}To "
-            "face a known direction on the map use navigate_to with yaw_rad."
-        )
+            "around or to free itself. It stops short of a collision and fails then. Answers at once "
+            f"with a task of a few seconds. At most {section.max_angle_rad:.4g} rad in one call. {_RETRY}"
+            + self._tools.advise(
+                "To face a known direction on the map use {tool} with yaw_rad.", "navigate_to"
+            )
+        ).rstrip()
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
         if not isinstance(arguments, SpinArguments):
@@ -216,10 +222,10 @@ class _Straight(_Behavior):
         self,
         name: str,
         section: StraightSection,
-        config: RobotConfig,  # noqa: ARG002 - every skill is built alike
+        config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        super().__init__(name, section, where)
+        super().__init__(name, section, config, where)
         self._section = section
         self.description = self._describe()
 
@@ -239,8 +245,10 @@ class _Straight(_Behavior):
         if abs(distance_m) > self._section.max_distance_m:
             raise ArgumentError(
                 "distance_m",
-                f"{distance_m:g} is more than the {self._section.max_distance_m:g} m allowed in one motion; "
-                "for longer ways use navigate_to",
+                (
+                    f"{distance_m:g} is more than the {self._section.max_distance_m:g} m allowed in one motion. "
+                    + self._tools.advise("For longer ways use {tool}.", "navigate_to")
+                ).rstrip(),
             )
         return distance_m
 
@@ -302,10 +310,11 @@ class BackUp(_Straight):
     def _describe(self) -> str:
         return (
             "Drive the robot straight backwards by distance_m metres (a positive number), mostly to get "
-            "free of something. It sees less behind itself; it stops short of a known obstacle and fails "
-            f"then. Answers at once with a task of a few seconds. {self._limits()}{_RETRY}To go forwards "
-            "use drive_on_heading, to get somewhere use navigate_to."
-        )
+            "free of something. It sees less behind itself; it stops short of a known obstacle and "
+            f"fails then. Answers at once with a task of a few seconds. {self._limits()}{_RETRY}"
+            + self._tools.advise("To go forwards use {tool}.", "drive_on_heading")
+            + self._tools.advise("To get somewhere use {tool}.", "navigate_to")
+        ).rstrip()
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
         if not isinstance(arguments, BackUpArguments):
@@ -314,9 +323,10 @@ class BackUp(_Straight):
             # Nav2 ignores the sign, so the robot would not do what the caller meant (case A10).
             raise ArgumentError(
                 "distance_m",
-                f"must be positive, got {arguments.distance_m:g}: this always goes backwards. To go "
-                "forwards use "
-                "drive_on_heading",
+                (
+                    f"must be positive, got {arguments.distance_m:g}: this always goes backwards. "
+                    + self._tools.advise("To go forwards use {tool}.", "drive_on_heading")
+                ).rstrip(),
             )
         distance_m, speed = self._checked(arguments.distance_m), self._speed(arguments.speed_mps)
         allowed = self._allowance_s(arguments.time_allowance_s, distance_m, speed)
@@ -343,8 +353,9 @@ class DriveOnHeading(_Straight):
             "Drive the robot straight on by distance_m metres along its present heading: positive "
             "forwards, negative backwards. It plans no way around anything; it stops short of a known "
             "obstacle and fails then. Answers at once with a task of a few seconds. "
-            f"{self._limits()}{_RETRY}To get somewhere on the map use navigate_to."
-        )
+            f"{self._limits()}{_RETRY}"
+            + self._tools.advise("To get somewhere on the map use {tool}.", "navigate_to")
+        ).rstrip()
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
         if not isinstance(arguments, DriveOnHeadingArguments):
@@ -376,10 +387,10 @@ class Wait(_Behavior):
         self,
         name: str,
         section: WaitSection,
-        config: RobotConfig,  # noqa: ARG002 - every skill is built alike
+        config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        super().__init__(name, section, where)
+        super().__init__(name, section, config, where)
         self._section = section
         self.description = (
             "Let the robot stand still for duration_s seconds, as a task of its own that occupies the "

@@ -27,6 +27,7 @@ from robot_mcp_kit.skills.goal_pose import WhereIsRobot, nowhere, stamped_pose
 from robot_mcp_kit.skills.messages import dig, duration_s, integer
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
+from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 
@@ -73,7 +74,7 @@ class Dock(Skill):
     Args:
         name: tool name, the key in the YAML.
         section: the YAML's entry, with the docks.
-        config: for the frames.
+        config: for the names of the other tools.
         where: where the robot is; the action's feedback does not tell.
     """
 
@@ -86,13 +87,14 @@ class Dock(Skill):
         self,
         name: str,
         section: DockSection,
-        config: RobotConfig,  # noqa: ARG002 - every skill is built alike
+        config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
         self.name = name
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self._tools = ToolNames(config)
         self._where = where or nowhere
         docks = ", ".join(section.docks) or "whatever the docking server knows by name"
         usual = f" The usual one is {section.default_dock}." if section.default_dock else ""
@@ -105,8 +107,9 @@ class Dock(Skill):
             f"Bring the robot into a charging dock. {approach}, then looks for the dock, drives in and "
             "waits for the charging current; it tries again by itself when that fails. Answers at once "
             "with a task of about a minute; follow it with get_task. Already docked counts as done, so a "
-            "retry is safe; with an idempotency_key a repeated call starts nothing new. Leave the dock "
-            f"with undock, not with navigate_to. Docks: {docks}.{usual}"
+            "retry is safe; with an idempotency_key a repeated call starts nothing new. "
+            + self._tools.advise("Leave the dock with {tool}, not with another drive.", "undock")
+            + f"Docks: {docks}.{usual}"
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
@@ -180,7 +183,7 @@ class Dock(Skill):
         phase = None if last is None else last.payload.get("phase")
         if phase is not None:
             failure = with_words(failure, f"It ended while {phase}.")
-        return Outcome("failed", failure=with_position(failure, last, self._where))
+        return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
 
 
 def _contradiction(result: Any) -> str | None:
@@ -248,7 +251,7 @@ class Undock(Skill):
     Args:
         name: tool name, the key in the YAML.
         section: the YAML's entry.
-        config: not used; every skill is built alike.
+        config: for the names of the other tools.
         where: where the robot is, for the report.
     """
 
@@ -260,13 +263,14 @@ class Undock(Skill):
         self,
         name: str,
         section: UndockSection,
-        config: RobotConfig,  # noqa: ARG002
+        config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
         self.name = name
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self._tools = ToolNames(config)
         self._where = where or nowhere
         self.description = (
             "Drive the robot out of its charging dock to the spot in front of it. Needed before any other "
@@ -307,7 +311,7 @@ class Undock(Skill):
             if status == GoalStatus.ABORTED:
                 # Nav2 ends so when there is nothing to leave, with a result that still says "success".
                 failure = with_words(failure, "Usually that means that the robot was not in a dock.")
-        return Outcome("failed", failure=with_position(failure, last, self._where))
+        return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
 
 
 class NothingToRead(FeedbackReader):

@@ -30,6 +30,7 @@ from robot_mcp_kit.skills.goal_pose import (
 )
 from robot_mcp_kit.skills.messages import dig, duration_s, integer, number, pose_2d
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 __all__ = [
@@ -73,6 +74,7 @@ class NavigateTo(Skill):
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self._tools = ToolNames(config)
         self._config = config
         self._where = where = where or nowhere
         self._poses = PoseResolver(config, section.limits, where)
@@ -125,7 +127,7 @@ class NavigateTo(Skill):
             failure = nav2_failure(self.short_type, code, message)
         else:
             failure = unsuccessful(status, self.action_name, message)
-        return Outcome("failed", failure=with_position(failure, last, self._where))
+        return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
 
     def _arrived(self, code: int, message: Any, spec: GoalSpec, last: Sample | None) -> Outcome:
         """SUCCEEDED is a claim; where the robot was last seen decides whether it is passed on."""

@@ -34,6 +34,7 @@ from robot_mcp_kit.skills.messages import dig, integer, items
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.navigation import NavigationReader
 from robot_mcp_kit.skills.text import counted
+from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 from robot_mcp_kit.skills.waypoint_status import WaypointState, missed_entry, missed_words
 
@@ -76,18 +77,19 @@ class NavigateThrough(Skill):
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self._tools = ToolNames(config)
         self._where = where = where or nowhere
         self._poses = PoseResolver(config, section.limits, where)
         self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, where)
-        self._map_frame = config.robot.map_frame
         self.description = (
             "Drive the robot in one go through a list of poses, for a route of your choice. It passes "
             "near the intermediate poses without stopping and stops at the last one. Each pose is a "
-            f"place, or x_m, y_m (metres) and yaw_rad (radians) in the frame {self._map_frame}. Answers at "
-            "once with a task; follow it with get_task. To stop and do something at every pose, use "
-            "follow_waypoints; for one pose, use navigate_to. After a failure a new call drives the whole "
-            "list again, so leave out the poses that were passed; with an idempotency_key a repeated call "
-            "starts nothing new. At most "
+            f"place, or x_m, y_m (metres) and yaw_rad (radians) in the frame {config.robot.map_frame}. "
+            "Answers at once with a task; follow it with get_task. "
+            + self._tools.advise("To stop and do something at every pose, use {tool}.", "follow_waypoints")
+            + self._tools.advise("For one pose, use {tool}.", "navigate_to")
+            + "After a failure a new call drives the whole list again, so leave out the poses that were "
+            "passed; with an idempotency_key a repeated call starts nothing new. At most "
             f"{section.max_poses} poses. " + words_about_poses(config, section.limits)
         )
 
@@ -123,7 +125,7 @@ class NavigateThrough(Skill):
         left = None if last is None else last.payload.get("poses_remaining")
         if left is not None:
             failure = with_words(failure, f"It had passed {len(goals) - left} of {len(goals)} poses.")
-        return Outcome("failed", failure=with_position(failure, last, self._where))
+        return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
 
     def _arrived(self, goals: list[GoalPose], code: int, result: Any, last: Sample | None) -> Outcome:
         target = goals[-1]

@@ -31,6 +31,7 @@ from robot_mcp_kit.skills.joints import JointChecker, JointTrajectory, Trajector
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, finite, integer, items
 from robot_mcp_kit.skills.moveit_codes import SUCCESS
 from robot_mcp_kit.skills.text import clean_text, counted
+from robot_mcp_kit.skills.tool_names import ToolNames
 
 
 class TrajectoryArguments(SkillArguments):
@@ -58,6 +59,7 @@ class _Trajectory(Skill):
         self.action_name = section.action
         self.action_type = section.type
         self._limits = section
+        self._tools = ToolNames(config)
         self._joints = JointChecker(config.arms[section.arm])
 
     def _words(self) -> str:
@@ -107,8 +109,9 @@ class ExecuteTrajectory(_Trajectory):
             self.stop_topic = StopTopic(section.stop_topic, "std_msgs/msg/String", {"data": "stop"})
         self.description = (
             "Move the arm through given joint positions at given times, by MoveIt, which watches the "
-            "motion but plans nothing and avoids nothing: use it only for points you know to be free, "
-            f"else use move_arm. A second call while the arm moves is refused. {self._words()}"
+            "motion but plans nothing and avoids nothing: use it only for points you know to be free. "
+            + self._tools.advise("To have a way planned use {tool}.", "move_arm")
+            + f"A second call while the arm moves is refused. {self._words()}"
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
@@ -120,7 +123,8 @@ class ExecuteTrajectory(_Trajectory):
 
     def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:  # noqa: ARG002
         if status != GoalStatus.SUCCEEDED:
-            return Outcome("failed", failure=moveit_unsuccessful(status, result, self.action_name, self.name))
+            failure = moveit_unsuccessful(status, result, self.action_name, self.name)
+            return Outcome("failed", failure=self._tools.fit(failure))
         told: dict[str, Any] = {**spec.context, "measured": False}
         code = integer(result, "error_code.val")
         if code != SUCCESS:
@@ -144,9 +148,10 @@ class FollowJointTrajectory(_Trajectory):
         self._section = section
         second = "replaces the first motion" if section.policy == "replace" else "is refused"
         self.description = (
-            "Move the arm through given joint positions at given times, directly by its controller. "
-            "Nothing checks for collisions: use it only for points you know to be free, else use "
-            f"move_arm. A second call while the arm moves {second}. {self._words()}"
+            "Move the arm through given joint positions at given times, directly by its controller. Nothing "
+            "checks for collisions: use it only for points you know to be free. "
+            + self._tools.advise("To have a way planned use {tool}.", "move_arm")
+            + f"A second call while the arm moves {second}. {self._words()}"
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
@@ -182,7 +187,7 @@ class FollowJointTrajectory(_Trajectory):
             failure = unsuccessful(status, self.action_name, said)
         percent = None if last is None else last.payload.get("percent")
         done = "" if percent is None else f"About {percent:.0f} percent of the trajectory were done."
-        return Outcome("failed", failure=with_words(failure, done))
+        return Outcome("failed", failure=self._tools.fit(with_words(failure, done)))
 
 
 class JointTrajectoryReader(FeedbackReader):

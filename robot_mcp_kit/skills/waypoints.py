@@ -34,6 +34,7 @@ from robot_mcp_kit.skills.goal_pose import (
 from robot_mcp_kit.skills.messages import dig, integer, items
 from robot_mcp_kit.skills.nav2_codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.text import counted
+from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 from robot_mcp_kit.skills.waypoint_status import missed_entry, missed_reason, missed_words
 
@@ -86,19 +87,22 @@ class FollowWaypoints(Skill):
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self._tools = ToolNames(config)
         self._where = where or nowhere
         self._poses = PoseResolver(config, section.limits, self._where)
         self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, self._where)
         self.description = (
             "Drive the robot to a list of poses and stop at each, doing there what the robot is "
-            "configured to do (often just a short pause). Each pose is a place, or x_m, y_m (metres) and "
-            f"yaw_rad (radians) in the frame {config.robot.map_frame}. Depending on the robot's "
-            "configuration a pose it cannot reach ends the tour, or is left out: read partial and missed "
-            "in the result. Answers at once with a task; a tour can take long, so follow it with "
-            "get_task. To pass poses without stopping use navigate_through. To resume a broken tour call "
-            "again with goal_index; with an idempotency_key a repeated call starts nothing new. Another "
-            f"drive started meanwhile makes the tour miss a pose. At most {section.max_poses} poses and "
-            f"{section.max_loops} extra rounds. " + words_about_poses(config, section.limits)
+            "configured to do (often just a short pause). Each pose is a place, or x_m, y_m (metres) "
+            f"and yaw_rad (radians) in the frame {config.robot.map_frame}. Depending on the robot's "
+            "configuration a pose it cannot reach ends the tour, or is left out: read partial and "
+            "missed in the result. Answers at once with a task; a tour can take long, so follow it with "
+            "get_task. "
+            + self._tools.advise("To pass poses without stopping use {tool}.", "navigate_through")
+            + "To resume a broken tour call again with goal_index; with an idempotency_key a repeated "
+            "call starts nothing new. Another drive started meanwhile makes the tour miss a pose. At "
+            f"most {section.max_poses} poses and {section.max_loops} extra rounds. "
+            + words_about_poses(config, section.limits)
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
@@ -166,7 +170,7 @@ class FollowWaypoints(Skill):
             failure = with_words(
                 failure, f"It was on its way to number {at + 1} of {len(goals)} (goal_index {at})."
             )
-        return Outcome("failed", failure=with_position(failure, last, self._where))
+        return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
 
     def _done(
         self,
