@@ -246,7 +246,7 @@ class _Straight(_Behavior):
             raise ArgumentError(
                 "distance_m",
                 (
-                    f"{distance_m:g} is more than the {self._section.max_distance_m:g} m allowed in one motion. "
+                    f"{distance_m:g} is more than the {self._section.max_distance_m:g} m allowed at once. "
                     + self._tools.advise("For longer ways use {tool}.", "navigate_to")
                 ).rstrip(),
             )
