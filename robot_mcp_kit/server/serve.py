@@ -31,7 +31,9 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it every answer waits 40 ms
+        # for a delayed acknowledgement.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
@@ -47,9 +49,16 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listener])
+    except SystemExit as error:  # uvicorn leaves so when the application does not start
+        raise RuntimeError("the HTTP server ended before it was ready; see the log above") from error
+
+
 @contextlib.asynccontextmanager
 async def serving(app: Starlette, listener: socket.socket) -> AsyncIterator[None]:
-    """Serve ``app`` on ``listener`` until the block ends; ready when the block begins.
+    """Serve ``app`` on ``listener`` until the block ends (and close it); ready when the block begins.
 
     Raises:
         RuntimeError: the application did not start.
@@ -58,14 +67,16 @@ async def serving(app: Starlette, listener: socket.socket) -> AsyncIterator[None
         app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=_SHUTDOWN_S
     )
     server = _EmbeddedServer(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    task = asyncio.create_task(_serve(server, listener), name="http")
     try:
         while not server.started:
             if task.done():
                 task.result()
-                raise RuntimeError("the HTTP server ended before it was ready; see the log above")
+                raise RuntimeError("the HTTP server ended before it was ready")
             await asyncio.sleep(0.005)
         yield
     finally:
         server.should_exit = True
-        await task
+        await asyncio.wait({task})
+        listener.close()
+    task.result()
