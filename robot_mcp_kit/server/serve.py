@@ -31,8 +31,8 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it every answer waits 40 ms
-        # for a delayed acknowledgement.
+        # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it every answer waits 40
+        # ms for a delayed acknowledgement.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
