@@ -61,7 +61,9 @@ class Sender:
         trust_env: bool,
         transport: httpx.AsyncBaseTransport | None,
     ) -> None:
-        self._url = url
+        # httpx writes the URL of each request to its own log, so a password in it travels as a header only.
+        self._auth = httpx.BasicAuth(url.username, url.password) if url.userinfo else None
+        self._url = url.copy_with(userinfo=b"")
         # Without user, password and query: this one is written to logs.
         self._address = f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
         self._secret = secret
@@ -86,7 +88,7 @@ class Sender:
     async def _send(self, entry: OutboxEntry) -> Answer:
         client = self._open_client()
         request = client.build_request("POST", self._url, content=entry.body, headers=self._headers(entry))
-        response = await client.send(request, stream=True)
+        response = await client.send(request, auth=self._auth, stream=True)
         try:
             # The status line is the acknowledgement; the rest is read only to keep the connection.
             await self._drain(response)

@@ -7,6 +7,8 @@ import heapq
 import itertools
 
 SETTLE_TURNS = 50
+_ROUNDING_S = 1e-6
+"""4.8 s and 0.1 s make 4.9 s, whatever floats say."""
 
 
 class FakeClock:
@@ -66,14 +68,14 @@ class FakeClock:
         """
         target_s = self._now_s + seconds
         await settle()
-        while (due_s := self.next_due_s()) is not None and due_s <= target_s:
+        while (due_s := self.next_due_s()) is not None and due_s <= target_s + _ROUNDING_S:
             self._now_s = max(self._now_s, due_s)
-            while self._sleepers and self._sleepers[0][0] <= self._now_s:
+            while self._sleepers and self._sleepers[0][0] <= self._now_s + _ROUNDING_S:
                 future = heapq.heappop(self._sleepers)[2]
                 if not future.done():
                     future.set_result(None)
             await settle()
-        self._now_s = target_s
+        self._now_s = max(self._now_s, target_s)
         await settle()
 
     def _forget_gone(self) -> None:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def assert_eventually(
-    check: Callable[[], T | Awaitable[T]], *, timeout_s: float = 10.0, interval_s: float = 0.005
+    check: Callable[[], T | Awaitable[T]], *, timeout_s: float = 30.0, interval_s: float = 0.005
 ) -> T:
     """Call ``check`` until it returns something true and raises nothing, and return that.
 

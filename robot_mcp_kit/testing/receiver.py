@@ -203,7 +203,7 @@ class RecordingReceiver:
         seen = {event.seq for event in self.events_of(task_id)}
         return [seq for seq in range(1, max(seen, default=0)) if seq not in seen]
 
-    async def wait_for_events(self, count: int, *, timeout_s: float = 10.0) -> list[TaskEvent]:
+    async def wait_for_events(self, count: int, *, timeout_s: float = 30.0) -> list[TaskEvent]:
         """Wait until at least ``count`` different events came, and return all."""
 
         def enough() -> list[TaskEvent]:
@@ -215,7 +215,7 @@ class RecordingReceiver:
             return self.events
         return await assert_eventually(enough, timeout_s=timeout_s)
 
-    async def wait_for_requests(self, count: int, *, timeout_s: float = 10.0) -> list[ReceivedRequest]:
+    async def wait_for_requests(self, count: int, *, timeout_s: float = 30.0) -> list[ReceivedRequest]:
         """Wait until at least ``count`` requests came, and return all."""
         await assert_eventually(lambda: len(self.requests) >= count, timeout_s=timeout_s)
         return self.requests

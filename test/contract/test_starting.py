@@ -285,13 +285,15 @@ async def test_a_running_task_survives_garbage_collection(
     """K29: nobody keeps the returned info, and the body waits on something only it knows."""
 
     async def body(ctx: TaskContext) -> dict[str, Any]:
-        for _ in range(5):
+        for _ in range(8):
             await asyncio.sleep(0)
-            gc.collect()
         return {}
 
     for _ in range(20):
         manager.start("t", body)
+    for _ in range(5):
+        await asyncio.sleep(0)
+        gc.collect()
     ids = [info.task_id for info in manager.list()]
     for task_id in ids:
         await manager.wait(task_id)
