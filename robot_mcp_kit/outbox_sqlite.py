@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sqlite3
@@ -22,6 +23,7 @@ from robot_mcp_kit.outbox import (
     check_bounds,
     rank,
 )
+from robot_mcp_kit.sqlite_file import SqliteFile, open_exclusive
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,8 @@ class SqliteOutbox(Outbox):
     it works again, in order, and an ERROR says so.
 
     Args:
-        path: the file; its folder is created.
+        path: the file; its folder is created. Or an open file that other stores share: its owner closes it,
+            and how it syncs is the file's own affair.
         max_events: most events kept.
         max_bytes: most body bytes kept.
         synchronous: ``NORMAL`` or ``FULL``.
@@ -69,7 +72,7 @@ class SqliteOutbox(Outbox):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | SqliteFile,
         *,
         max_events: int = DEFAULT_MAX_EVENTS,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -78,11 +81,12 @@ class SqliteOutbox(Outbox):
         check_bounds(max_events, max_bytes)
         if synchronous not in ("NORMAL", "FULL"):
             raise ConfigError(f"synchronous: NORMAL or FULL, got {synchronous!r}")
-        self.path = Path(path)
+        self._file = path if isinstance(path, SqliteFile) else None
+        self.path = path.path if isinstance(path, SqliteFile) else Path(path)
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._synchronous = synchronous
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if self._file is None else self._file.lock
         # Where events go while the disk refuses; its keys are above all keys of the file.
         self._memory = MemoryOutbox(max_events=max_events, max_bytes=max_bytes, first_key=_FIRST_MEMORY_KEY)
         self._gone: set[int] = set()
@@ -95,6 +99,10 @@ class SqliteOutbox(Outbox):
         ).fetchone()
 
     def _open(self) -> sqlite3.Connection:
+        if self._file is not None:
+            with self._file.lock:
+                self._prepare(self._file.connection)
+            return self._file.connection
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -112,28 +120,25 @@ class SqliteOutbox(Outbox):
             raise ConfigError(f"outbox {self.path}: {exc}") from exc
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0.5)
+        connection = open_exclusive(self.path, self._synchronous)
         try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_USER_VERSION:
-                raise ConfigError(
-                    f"outbox {self.path}: written by a newer version ({version}); remove or move it"
-                )
-            connection.execute("BEGIN IMMEDIATE")  # takes the file for this process
-            for statement in _SCHEMA.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_USER_VERSION}")
-            connection.execute("COMMIT")
-            # Reads every page that matters: damage is found now and not at the first delivery.
-            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise sqlite3.DatabaseError("quick_check failed")
+            self._prepare(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_USER_VERSION:
+            raise ConfigError(
+                f"outbox {self.path}: written by a newer version ({version}); remove or move it"
+            )
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_USER_VERSION}")
+        connection.execute("COMMIT")
 
     def append(self, entry: NewEntry, *, keep: Collection[int] = ()) -> list[OutboxEntry]:
         with self._lock:
@@ -150,20 +155,21 @@ class SqliteOutbox(Outbox):
             return self._memory.append(entry, keep=keep)
 
     def _insert(self, entry: NewEntry) -> None:
-        self._connection.execute(
-            "INSERT INTO event (event_id, task_id, server, type, seq, accepted_at_s, body, rank)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                entry.event_id,
-                entry.task_id,
-                entry.server,
-                entry.type,
-                entry.seq,
-                entry.accepted_at_s,
-                entry.body,
-                rank(entry.type),
-            ),
-        )
+        with contextlib.nullcontext() if self._file is None else self._file.transaction():
+            self._connection.execute(
+                "INSERT INTO event (event_id, task_id, server, type, seq, accepted_at_s, body, rank)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    entry.event_id,
+                    entry.task_id,
+                    entry.server,
+                    entry.type,
+                    entry.seq,
+                    entry.accepted_at_s,
+                    entry.body,
+                    rank(entry.type),
+                ),
+            )
         self._count += 1
         self._bytes += len(entry.body)
 
@@ -269,4 +275,5 @@ class SqliteOutbox(Outbox):
             try:
                 self._retry_deletes()
             finally:
-                self._connection.close()
+                if self._file is None:
+                    self._connection.close()
