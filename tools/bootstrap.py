@@ -42,32 +42,39 @@ from tools.interface_packages import InterfaceError, InterfacePackage, external,
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = "dev,mcp,ros"
-_REQUIREMENTS = ROOT / "tools" / "requirements"
 
 
 class Setup:
     """One run of the set-up of ``venv`` for ``distribution``."""
 
     def __init__(
-        self, venv: Path, distribution: Distribution, environ: Mapping[str, str], *, uv: str | None = None
+        self,
+        venv: Path,
+        distribution: Distribution,
+        environ: Mapping[str, str],
+        *,
+        uv: str | None = None,
+        root: Path = ROOT,
     ) -> None:
         self.venv = venv
+        self.root = root
+        self.requirements = root / "tools" / "requirements"
         self.distribution = distribution
         self.environ = environ
         # uv does not look at packages outside of the environment, where a sourced distribution has numpy.
         self.uv = None if distribution.sourced else uv
         self.stamps = venv / ".setup"
         self.began = time.monotonic()
-        self.packages = load(ROOT, distribution.name)
+        self.packages = load(root, distribution.name)
 
     # what depends on what
 
     def digests(self) -> dict[str, str]:
         """Step -> hash of what it is made from."""
-        tools = ROOT / "tools"
+        tools = self.root / "tools"
         python = _digest([self.distribution.name, *map(str, self.distribution.prefixes), str(self.venv)])
         wheels = _digest([python, *self._requirement_files()])
-        metadata = [ROOT / name for name in ("pyproject.toml", "setup.py", "setup.cfg", "README.md")]
+        metadata = [self.root / name for name in ("pyproject.toml", "setup.py", "setup.cfg", "README.md")]
         package = _digest([wheels, *metadata, *map(str, self._links().items())])
         digests = {"python": python, "wheels": wheels, "package": package}
         builder = _digest([wheels, tools / "build_interfaces.py", tools / "interface_packages.py"])
@@ -81,13 +88,16 @@ class Setup:
 
     def _requirement_files(self) -> list[Path]:
         kind = "sourced" if self.distribution.sourced else self.distribution.name
-        return [_REQUIREMENTS / f"ros-{kind}.txt", _REQUIREMENTS / "constraints.txt"]
+        return [self.requirements / f"ros-{kind}.txt", self.requirements / "constraints.txt"]
 
     def done(self, step: str, digest: str) -> bool:
         try:
             return (self.stamps / step).read_text(encoding="utf-8") == digest
         except OSError:
             return False
+
+    def _up_to_date(self, digests: Mapping[str, str]) -> bool:
+        return self.done("everything", digests["everything"]) and (self.venv / "bin/python").exists()
 
     def _mark(self, step: str, digest: str) -> None:
         (self.stamps / step).write_text(digest, encoding="utf-8")
@@ -101,14 +111,15 @@ class Setup:
             SetupError, InterfaceError: what is missing and how to get it.
         """
         digests = self.digests()
-        if self.done("everything", digests["everything"]) and (self.venv / "bin/python").exists():
+        if self._up_to_date(digests):
             if not quiet:
                 self._say(f"{self.venv.name} is up to date ({self._kind()})")
             return
         self.stamps.mkdir(parents=True, exist_ok=True)
         with (self.stamps / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if self.done("everything", digests["everything"]):
+            # Another run may have done it while this one waited.
+            if self._up_to_date(digests):
                 return
             self._all_steps(python, digests)
 
@@ -203,8 +214,8 @@ class Setup:
     def _install_package(self, digests: Mapping[str, str]) -> None:
         if self.done("package", digests["package"]):
             return
-        constraints = ["-c", str(_REQUIREMENTS / "constraints.txt")]
-        self._install("--no-build-isolation", *constraints, "-e", f"{ROOT}[{EXTRAS}]")
+        constraints = ["-c", str(self.requirements / "constraints.txt")]
+        self._install("--no-build-isolation", *constraints, "-e", f"{self.root}[{EXTRAS}]")
         for target, source in self._links().items():
             link = self.venv / target
             link.parent.mkdir(parents=True, exist_ok=True)
@@ -219,15 +230,17 @@ class Setup:
         An editable installation leaves out what is not Python. Links to files, not folders: an installer
         that replaces or removes one then leaves the source tree alone.
         """
-        links = {"share/ament_index/resource_index/packages/robot_mcp_kit": ROOT / "resource/robot_mcp_kit"}
-        links["share/robot_mcp_kit/package.xml"] = ROOT / "package.xml"
+        links = {
+            "share/ament_index/resource_index/packages/robot_mcp_kit": self.root / "resource/robot_mcp_kit"
+        }
+        links["share/robot_mcp_kit/package.xml"] = self.root / "package.xml"
         for pattern in ("launch/*.launch.py", "config/*.yaml", "scripts/*"):
             folder = (
                 "lib/robot_mcp_kit"
                 if pattern == "scripts/*"
                 else f"share/robot_mcp_kit/{Path(pattern).parent}"
             )
-            links.update({f"{folder}/{path.name}": path for path in sorted(ROOT.glob(pattern))})
+            links.update({f"{folder}/{path.name}": path for path in sorted(self.root.glob(pattern))})
         return links
 
     def _build(self, to_build: Sequence[InterfacePackage], digests: Mapping[str, str]) -> None:
@@ -271,7 +284,7 @@ class Setup:
         env.update({key: value for key, value in self._variables().items() if value is not None})
         return subprocess.run(  # noqa: S603
             command,
-            cwd=ROOT,
+            cwd=self.root,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -291,7 +304,7 @@ def _digest(parts: Sequence[str | Path]) -> str:
     seen = hashlib.sha256()
     for part in parts:
         if isinstance(part, Path):
-            name = str(part.relative_to(ROOT)) if part.is_relative_to(ROOT) else str(part)
+            name = part.name
             content = part.read_bytes() if part.is_file() else b"-"
         else:
             name, content = "", part.encode()
