@@ -1,4 +1,4 @@
-"""Under ``colcon test`` only the quick tests run; ``--pytest-args -m slow`` (or ``-m ""``) asks for others."""
+"""Under ``colcon test`` only the quick tests run; ``--pytest-args -m slow`` asks for the others."""
 
 from __future__ import annotations
 
