@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+
+logger = logging.getLogger(__name__)
 
 HOW_TO = "start the first task on the server's loop, or call TaskManager.bind_loop() there once"
 
@@ -45,3 +48,16 @@ def _loop_of_worker_thread() -> asyncio.AbstractEventLoop | None:
         return from_thread.run_sync(asyncio.get_running_loop)
     except RuntimeError:
         return None
+
+
+def resolve(future: asyncio.Future[None]) -> None:
+    """Complete a future of any loop, from any thread; a closed loop has nobody waiting."""
+
+    def complete() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    try:
+        future.get_loop().call_soon_threadsafe(complete)
+    except RuntimeError:
+        logger.debug("a waiter's loop is closed")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from robot_mcp_kit.journal import SavedTask
 from robot_mcp_kit.jsonsafe import copy_json, to_jsonable
 from robot_mcp_kit.models import EventType, TaskEvent, TaskFailure, TaskInfo, TaskState
 from robot_mcp_kit.triggers import canonical_key, finite_number, progress_threshold, repeats, warn_malformed
@@ -48,6 +49,7 @@ class TaskRecord:
         "seq",
         "task",
         "teardown",
+        "unsaved",
         "waiters",
     )
 
@@ -61,6 +63,8 @@ class TaskRecord:
         self.info = info
         self.seq = 0
         self.cancel_accepted = False
+        self.unsaved = True
+        """Something changed since :meth:`saved` was last written down."""
         self.task: asyncio.Task[None] | None = None
         self.teardown: asyncio.Task[None] | None = None
         self.waiters: list[asyncio.Future[None]] = []
@@ -75,6 +79,25 @@ class TaskRecord:
         ]
         if self._attached:
             warn_malformed(info.triggers, task_id=info.task_id)
+
+    @classmethod
+    def restored(
+        cls,
+        saved: SavedTask,
+        *,
+        wall_clock: Callable[[], float],
+        emit: Callable[[TaskEvent], None],
+    ) -> TaskRecord:
+        """The record of a task that an earlier process saved."""
+        record = cls(saved.info.model_copy(deep=True), wall_clock=wall_clock, emit=emit)
+        record.seq = saved.seq
+        record._fired.update(saved.fired)
+        record.unsaved = False
+        return record
+
+    def saved(self) -> SavedTask:
+        """What another process needs to go on."""
+        return SavedTask(self.snapshot(), self.seq, tuple(sorted(self._fired)), self.cancel_accepted)
 
     @property
     def running(self) -> bool:
@@ -106,6 +129,7 @@ class TaskRecord:
     def touch(self) -> None:
         """Move ``updated_at``, never backwards (K19)."""
         self.info.updated_at = max(self.info.updated_at, _cut(utc(self._clock())))
+        self.unsaved = True
 
     # -- what a body reports --------------------------------------------------------------------------------
 
@@ -194,6 +218,7 @@ class TaskRecord:
 
     def _send(self, event_type: EventType, payload: dict[str, Any]) -> None:
         self.seq += 1
+        self.unsaved = True
         self._emit(
             TaskEvent.model_construct(
                 event_id=str(uuid4()),

@@ -21,12 +21,13 @@ from robot_mcp_kit.context import TaskContext
 from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.failures import INTERNAL, failure_from
-from robot_mcp_kit.jsonsafe import to_jsonable
-from robot_mcp_kit.loops import find_loop, running_loop
+from robot_mcp_kit.journal import SavedTask, TaskJournal
+from robot_mcp_kit.listeners import subscribe, tell
+from robot_mcp_kit.loops import find_loop, resolve, running_loop
 from robot_mcp_kit.models import TaskEvent, TaskFailure, TaskInfo, TaskState
 from robot_mcp_kit.names import check_server_name
 from robot_mcp_kit.records import TaskRecord, clean_payload, utc
-from robot_mcp_kit.triggers import finite_number
+from robot_mcp_kit.start_checks import check_duration, check_triggers
 
 __all__ = ["CANCEL_GRACE_S", "TaskBody", "TaskContext", "TaskError", "TaskManager"]
 
@@ -56,6 +57,7 @@ class TaskManager:
             always.
         cancel_grace_s: seconds that a cancelled body may take to tear down.
         on_event: called with each event as it is handed to the poster; see :meth:`add_listener`.
+        journal: where tasks are saved for another process to :meth:`adopt`; nowhere by default.
         clock: monotonic time for the grace period.
         wall_clock: Unix seconds for ``created_at``, ``updated_at`` and ``ts``.
         new_suffix: makes the six hexadecimal digits of a task id.
@@ -73,6 +75,7 @@ class TaskManager:
         max_finished_retained: int = 200,
         cancel_grace_s: float = CANCEL_GRACE_S,
         on_event: Callable[[TaskEvent], None] | None = None,
+        journal: TaskJournal | None = None,
         clock: Clock | None = None,
         wall_clock: WallClock = time.time,
         new_suffix: Callable[[], str] | None = None,
@@ -83,6 +86,7 @@ class TaskManager:
         self._poster = poster
         self._max_finished = max_finished_retained
         self._cancel_grace_s = cancel_grace_s
+        self._journal = journal
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._wall_clock = wall_clock
         self._new_suffix = new_suffix if new_suffix is not None else _random_suffix
@@ -128,8 +132,8 @@ class TaskManager:
             ValueError.)
             RuntimeError: the manager is closed, or there is no event loop to run the body on.
         """
-        attached = _check_triggers(triggers)
-        _check_duration(est_duration_s)
+        attached = check_triggers(triggers)
+        check_duration(est_duration_s)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the task manager is closed; it starts no more tasks")
@@ -148,17 +152,62 @@ class TaskManager:
             record = TaskRecord(info, wall_clock=self._wall_clock, emit=self._emit)
             self._records[info.task_id] = record
             snapshot = record.snapshot()
-            try:
-                # Never run the body from here, not even up to its first await: an eager task factory would.
-                if running_loop() is loop:
-                    loop.call_soon(self._spawn, record, body, context=contextvars.Context())
-                else:
-                    loop.call_soon_threadsafe(self._spawn, record, body, context=contextvars.Context())
-            except RuntimeError as exc:
-                del self._records[info.task_id]
-                raise RuntimeError("the event loop was closed; the task was not started") from exc
+            self._schedule(record, body, loop)
+            # Not flushed: whoever starts a task may have more to write in the same piece.
+            self._save(record)
             self._changed(record)
         return snapshot
+
+    def adopt(self, saved: SavedTask, body: TaskBody | None = None) -> TaskInfo:
+        """Take over a task of an earlier process, with its id and its history.
+
+        A running one goes on with ``body``: its next event gets the next sequence number, and triggers that
+        fired do not fire again. One whose cancel had been accepted is cancelled now. A finished one can be
+        read again, and counts among those retained; hand them over in the order in which they finished.
+
+        Args:
+            saved: what the journal kept.
+            body: goes on with the work; needed while the task runs.
+
+        Raises:
+            ValueError: the id is known already, or a running task comes without a body.
+            RuntimeError: the manager is closed, or there is no event loop to run the body on.
+        """
+        task_id = saved.info.task_id
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the task manager is closed; it adopts no more tasks")
+            if task_id in self._records:
+                raise ValueError(f"task_id: {task_id} is known already")
+            record = TaskRecord.restored(saved, wall_clock=self._wall_clock, emit=self._emit)
+            if not record.running:
+                self._records[task_id] = record
+                self._retain(task_id)
+                return record.snapshot()
+            if saved.cancel_accepted:
+                self._records[task_id] = record
+                record.cancel_accepted = True
+                self._finish(record, record.cancelled)
+                return record.snapshot()
+            if body is None:
+                raise ValueError(f"body: the task {task_id} still runs and needs one")
+            loop = self._loop = find_loop(self._loop)
+            self._records[task_id] = record
+            snapshot = record.snapshot()
+            self._schedule(record, body, loop)
+            self._changed(record)
+        return snapshot
+
+    def _schedule(self, record: TaskRecord, body: TaskBody, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            # Never run the body from here, not even up to its first await: an eager task factory would.
+            if running_loop() is loop:
+                loop.call_soon(self._spawn, record, body, context=contextvars.Context())
+            else:
+                loop.call_soon_threadsafe(self._spawn, record, body, context=contextvars.Context())
+        except RuntimeError as exc:
+            del self._records[record.info.task_id]
+            raise RuntimeError("the event loop was closed; the task was not started") from exc
 
     def bind_loop(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Say which loop runs the bodies (default: the running one), for servers whose first start comes from
@@ -237,16 +286,18 @@ class TaskManager:
             if not record.running:
                 return
             outcome()
-            task_id = record.info.task_id
-            self._finished[task_id] = None
-            while len(self._finished) > self._max_finished:
-                evicted, _ = self._finished.popitem(last=False)
-                del self._records[evicted]
+            self._retain(record.info.task_id)
             record.task = None
             waiters, record.waiters = record.waiters, []
             for future in waiters:
-                _resolve(future)
+                resolve(future)
             self._changed(record)
+
+    def _retain(self, task_id: str) -> None:
+        self._finished[task_id] = None
+        while len(self._finished) > self._max_finished:
+            evicted, _ = self._finished.popitem(last=False)
+            del self._records[evicted]
 
     # -- looking --------------------------------------------------------------------------------------------
 
@@ -336,20 +387,34 @@ class TaskManager:
         It runs under the manager's lock on whichever thread reports: be quick, do not block, do not wait for
         another thread. What it raises is logged. Returns a function that removes it.
         """
-        return _subscribe(self._listeners, listener)
+        return subscribe(self._listeners, listener)
 
     def add_change_listener(self, listener: Callable[[TaskInfo], None]) -> Callable[[], None]:
         """Call ``listener`` with a snapshot after each change that polling would show, also those without an
         event (start, cancel, :meth:`annotate`). Same rules as :meth:`add_listener`."""
-        return _subscribe(self._watchers, listener)
+        return subscribe(self._watchers, listener)
 
     def _emit(self, event: TaskEvent) -> None:
+        record = self._records.get(event.task_id)
+        if record is not None:
+            self._save(record)
         self._poster.post_nowait(event)
-        _tell(self._listeners, event)
+        if self._journal is not None:
+            self._journal.flush()
+        tell(self._listeners, event)
+
+    def _save(self, record: TaskRecord, *, flush: bool = False) -> None:
+        if self._journal is None or not record.unsaved:
+            return
+        record.unsaved = False
+        self._journal.stage(record.saved())
+        if flush:
+            self._journal.flush()
 
     def _changed(self, record: TaskRecord) -> None:
+        self._save(record, flush=True)
         if self._watchers:
-            _tell(self._watchers, record.snapshot())
+            tell(self._watchers, record.snapshot())
 
     # -- cancelling -----------------------------------------------------------------------------------------
 
@@ -382,7 +447,8 @@ class TaskManager:
                 return None
             if record.teardown is not None:
                 return record.teardown
-            record.cancel_accepted = True
+            record.cancel_accepted = record.unsaved = True
+            self._save(record)  # written with what follows: a stop does not wait for a disk
             task = record.task
             if task is None or task.get_loop() is not asyncio.get_running_loop():
                 # Not begun yet, or its loop has ended and it will never run again.
@@ -434,59 +500,3 @@ class TaskManager:
 
 def _random_suffix() -> str:
     return uuid4().hex[:6]
-
-
-def _check_triggers(triggers: list[dict[str, Any]] | None) -> _List[dict[str, Any]]:
-    if triggers is None:
-        return []
-    if not isinstance(triggers, (list, tuple)):
-        raise ArgumentError("triggers", f"a list of objects is needed, got {type(triggers).__name__}")
-    for index, trigger in enumerate(triggers):
-        if not isinstance(trigger, dict):
-            raise ArgumentError(
-                f"triggers[{index}]",
-                f"needs an object with a text 'type', got {type(trigger).__name__}",
-            )
-    copied: _List[dict[str, Any]] = to_jsonable(_List(triggers))
-    return copied
-
-
-def _check_duration(est_duration_s: float | None) -> None:
-    if est_duration_s is None:
-        return
-    number = finite_number(est_duration_s)
-    if number is None or number < 0:
-        raise ArgumentError(
-            "est_duration_s", f"must be a finite number of seconds >= 0, got {est_duration_s!r}"
-        )
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    """Complete a future of any loop, from any thread; a closed loop has nobody waiting."""
-
-    def complete() -> None:
-        if not future.done():
-            future.set_result(None)
-
-    try:
-        future.get_loop().call_soon_threadsafe(complete)
-    except RuntimeError:
-        logger.debug("a waiter's loop is closed")
-
-
-def _subscribe(listeners: _List[Callable[[T], None]], listener: Callable[[T], None]) -> Callable[[], None]:
-    listeners.append(listener)
-
-    def remove() -> None:
-        if listener in listeners:
-            listeners.remove(listener)
-
-    return remove
-
-
-def _tell(listeners: _List[Callable[[T], None]], value: T) -> None:
-    for listener in tuple(listeners):
-        try:
-            listener(value)
-        except Exception:
-            logger.exception("a listener of the task manager raised")
