@@ -19,6 +19,7 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.skills.config_arm import ARM_SECTIONS, Arm, ArmSection
 from robot_mcp_kit.skills.config_generic import GenericSection
 from robot_mcp_kit.skills.config_nav2 import NAV2_SECTIONS, DockSection, DriveSection, NavigateSection
+from robot_mcp_kit.skills.config_safety import SafetySection
 from robot_mcp_kit.skills.config_types import (
     ActionName,
     Frame,
@@ -129,6 +130,7 @@ class RobotConfig(Section):
     arms: dict[Name, Arm] = Field(default_factory=dict)
     places: dict[Name, Place] = Field(default_factory=dict)
     zones: dict[Name, Zone] = Field(default_factory=dict)
+    safety: SafetySection = SafetySection()
     discover: bool = False
     """Offer a tool that lists the graph's action servers, and moves none of them."""
     _document: Document | None = PrivateAttr(default=None)
