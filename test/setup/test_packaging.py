@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -83,8 +84,14 @@ def test_the_links_of_an_editable_installation_are_what_a_real_one_installs() ->
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     pytest.importorskip("pip", reason="this environment was made without pip")
     out = tmp_path_factory.mktemp("wheel")
+    # A copy: setuptools leaves what it builds beside the source.
+    tree = out / "tree"
+    for name in ("robot_mcp_kit", "launch", "config", "resource", "scripts"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "setup.cfg", "package.xml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run([*command, "-w", str(out), str(ROOT)], capture_output=True, text=True)
+    done = subprocess.run([*command, "-w", str(out), str(tree)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return zipfile.ZipFile(next(out.glob("*.whl")))
 
