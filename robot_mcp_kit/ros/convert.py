@@ -37,6 +37,8 @@ _INTEGER_RANGES: dict[str, tuple[int, int]] = {
 }
 _FLOATS = ("float", "double", "long double")
 _FLOAT32_MAX = 3.4028234663852886e38
+_ROUNDS_TO_FLOAT32_MAX = 3.4028235677973366e38
+"""Below this: what the largest float32 is in short, 3.4028235e+38, is a little more than it."""
 _BYTE_TYPES = ("uint8", "octet", "char")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
@@ -118,7 +120,9 @@ def _number(typename: str, value: Any, path: str) -> Any:
         if not math.isfinite(number):
             raise GoalFieldError(path, "must be a finite number")
         if typename == "float" and abs(number) > _FLOAT32_MAX:
-            raise GoalFieldError(path, f"{number} does not fit a 32-bit float")
+            if abs(number) >= _ROUNDS_TO_FLOAT32_MAX:
+                raise GoalFieldError(path, f"{number} does not fit a 32-bit float")
+            return math.copysign(_FLOAT32_MAX, number)
         return number
     if isinstance(value, float):
         if not value.is_integer():

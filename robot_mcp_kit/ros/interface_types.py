@@ -34,5 +34,5 @@ def load_interface(type_name: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError as error:
-        near = did_you_mean(name, [known for known in dir(module) if known[0].isupper()])
+        near = did_you_mean(name, [known for known in dir(module) if known[0].isupper() and "_" not in known])
         raise LookupError(f"the package '{package}' has no {kind} '{name}'.{near}") from error

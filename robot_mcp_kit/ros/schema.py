@@ -93,8 +93,8 @@ def message_schema(cls: Any) -> JsonSchema:
 def _message_schema(cls: Any) -> JsonSchema:
     package, kind = cls.__module__.split(".")[:2]
     name = f"{package}/{kind}/{cls.__name__}"
-    if kind == "action":
-        action, _, part = cls.__name__.rpartition("_")
+    action, _, part = cls.__name__.rpartition("_")
+    if kind == "action" and part in ("Goal", "Result", "Feedback") and "_" not in action:
         return _part(f"{package}/action/{action}", part)
     return _class_schema(cls, name, _message_words(name) if kind == "msg" else None)
 

@@ -187,6 +187,17 @@ async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
     await holding
 
 
+@pytest.fixture(scope="session")
+def bridge_process() -> type[BridgeProcess]:
+    """For modules that keep a bridge of their own."""
+    return BridgeProcess
+
+
+@pytest.fixture(scope="session")
+def talker() -> type[Talker]:
+    return Talker
+
+
 @pytest.fixture
 def start_bridge(ros_domain_id: int, tmp_path: Path) -> Iterator[Callable[..., BridgeProcess]]:
     """Further bridges, ended with the test."""
