@@ -125,9 +125,9 @@ class RecordingReceiver:
         server, self._server = self._server, None
         if server is None:
             return
-        self._stopping.set()
         server.shutdown()
         server.cut_connections()
+        self._stopping.set()  # after the cut, or a reply that was waiting would still go out
         server.server_close()
         if self._thread is not None:
             self._thread.join(timeout=10)
