@@ -27,6 +27,10 @@ def load_interface(type_name: str) -> Any:
     try:
         module = importlib.import_module(f"{package}.{kind}")
     except ModuleNotFoundError as error:
+        if error.name == f"{package}.{kind}":
+            raise LookupError(
+                f"the package '{package}' is installed, but has no {kind} interfaces (wanted: '{name}')"
+            ) from error
         raise LookupError(
             f"the interface package '{package}' of '{type_name}' is not installed "
             f"(on a robot: apt install ros-$ROS_DISTRO-{package.replace('_', '-')}, then source again)"

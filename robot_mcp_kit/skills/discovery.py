@@ -14,13 +14,24 @@ from typing import Any
 
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.skills.config import SECTIONS, RobotConfig, parse_config
-from robot_mcp_kit.skills.goal_schema import HEADER, ROS_TYPE, TIME, UNIT, GoalSchema, JsonSchema
+from robot_mcp_kit.skills.goal_schema import (
+    DURATION,
+    HEADER,
+    QUATERNION,
+    ROS_TYPE,
+    TIME,
+    UNIT,
+    GoalSchema,
+    JsonSchema,
+)
 from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.skills.text import clean_text
 
 MAX_FIELDS = 30
 """An entry for a goal with more fields than this names only the uppermost ones."""
 TAKEN_NAMES = frozenset({"stop", "get_task", "cancel_task", "list_tasks", "list_actions"})
+_ONE_LINE = {TIME: "", DURATION: ", or {form: seconds}", QUATERNION: ", or {as: yaw_rad, form: yaw}"}
+"""Messages that are not spelt out, and what is worth saying about them."""
 _TEXT_FIELDS = ("error_msg", "error_string", "error_message", "message")
 
 
@@ -170,14 +181,14 @@ def _field_lines(goal: JsonSchema, map_frame: str) -> Iterator[str]:
         elif parent == HEADER and path.endswith("frame_id"):
             yield f"{path}: {json.dumps(map_frame)}"
         else:
-            unit = f", {schema[UNIT]}" if UNIT in schema else ""
-            yield f"{path}: {{}}  # {schema[ROS_TYPE]}{unit}"
+            more = f", {schema[UNIT]}" if UNIT in schema else _ONE_LINE.get(schema[ROS_TYPE], "")
+            yield f"{path}: {{}}  # {schema[ROS_TYPE]}{more}"
 
 
 def _leaves(schema: JsonSchema, path: str, *, deep: bool) -> Iterator[tuple[str, JsonSchema, str]]:
     for name, part in schema["properties"].items():
         here = f"{path}.{name}" if path else name
-        if part["type"] == "object" and deep and part[ROS_TYPE] != TIME:
+        if part["type"] == "object" and deep and part[ROS_TYPE] not in _ONE_LINE:
             yield from _leaves(part, here, deep=deep)
             continue
         yield here, part, schema[ROS_TYPE]

@@ -123,7 +123,8 @@ class GoalPlanner:
             hidden = self._section.others == "hidden"
             self._field(name, schema, _Place((name,), (name,), root, root, root.ros_type, hidden, False))
         for name in RESERVED & set(root.arguments):
-            self._fault((name,), "", f'every tool has an argument "{name}"; give this one another name: as')
+            message = f'every tool has an argument "{name}"; give this one another name: as'
+            self._fault(root.arguments[name].at, "", message)
         self._warn_of_empty_frames()
         return GoalPlan(root, self._schema, self._map_frame, tuple(self._frames))
 
@@ -191,8 +192,12 @@ class GoalPlanner:
         target = place.here
         if settings.rename is not None:
             target, argument.path = place.level, place.below
-        if argument.name in target.arguments:
-            self._fault(at, "as", f'there are two arguments called "{argument.name}"; give one another name')
+        argument.at = at
+        other = target.arguments.get(argument.name)
+        if other is not None:
+            renamed = at if settings.rename is not None else other.at
+            message = f'there are two arguments called "{argument.name}"; give one another name'
+            self._fault(renamed, "as", message)
             return
         target.arguments[argument.name] = argument
         self._sent.add(at)
@@ -408,8 +413,9 @@ class GoalPlanner:
         return argument
 
     def _about(self, schema: JsonSchema, settings: FieldSettings) -> JsonSchema:
-        text = settings.description if settings.description is not None else schema.get("description", "")
-        parts = [text.strip()] if text.strip() else []
+        own = schema.get("description", "") if settings.description is None else settings.description
+        text = own.strip()
+        parts = [text if text[-1] in ".!?" else f"{text}."] if text else []
         unit = settings.unit or schema.get(UNIT)
         if settings.form is not None:
             unit = settings.unit or {"seconds": "s", "yaw": "rad"}[settings.form]

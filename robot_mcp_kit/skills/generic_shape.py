@@ -36,6 +36,8 @@ class Argument:
     """Description and default, for its schema."""
     default_fits: bool = True
     """Whether the message's own default is a value a caller may give."""
+    at: Segments = ()
+    """The field in the goal, for faults."""
 
     def schema(self) -> JsonSchema:
         return self.kind.schema() | self.about
