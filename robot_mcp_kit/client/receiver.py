@@ -85,15 +85,15 @@ class EventReceiver:
     def _serve(self) -> None:
         self._server.serve_forever(poll_interval=0.1)
 
-    def _judge(self, headers: dict[str, str], body: bytes) -> Receipt:
+    def _judge(self, headers: list[tuple[str, str]], body: bytes) -> Receipt:
         with self._lock:
-            receipt = self._inbox.receive(headers, body)
             try:
-                self._on_receipt(receipt)
+                # One transaction: when the callback fails, the event has not come.
+                with self._inbox.book.transaction():
+                    receipt = self._inbox.receive(headers, body)
+                    self._on_receipt(receipt)
             except Exception:
                 logger.exception("the event's callback failed; the sender is asked to repeat it")
-                if receipt.event is not None and receipt.accepted:
-                    self._inbox.forget(receipt.event)
                 return Receipt(500, reason="the receiver failed to apply the event")
             return receipt
 
@@ -102,7 +102,9 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], judge: Callable[[dict[str, str], bytes], Receipt]) -> None:
+    def __init__(
+        self, address: tuple[str, int], judge: Callable[[list[tuple[str, str]], bytes], Receipt]
+    ) -> None:
         self.judge = judge
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
@@ -158,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < length:
             self.close_connection = True
             return
-        receipt = self.server.judge(dict(self.headers.items()), body)
+        receipt = self.server.judge(self.headers.items(), body)
         if receipt.status == 200:
             self._answer(200, {"ok": True, "duplicate": receipt.duplicate})
         else:

@@ -14,10 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from pydantic import ValidationError
-
+from robot_mcp_kit.client.verifying import EventVerifier
 from robot_mcp_kit.models import TaskEvent
-from robot_mcp_kit.signing import parse_timestamp, verify
 from robot_mcp_kit.testing.eventually import assert_eventually
 
 DEFAULT_SECRET = "s3cret"  # noqa: S105  for tests on this machine
@@ -238,33 +236,20 @@ class RecordingReceiver:
 
     def _judge(self, headers: dict[str, str], body: bytes) -> tuple[str | None, TaskEvent | None]:
         """Why the request must be refused (K170), or the event that it brings."""
-        for name in ("x-rvc-server", "x-rvc-timestamp", "x-rvc-signature"):
-            if name not in headers:
-                return f"header {name} is missing", None
-        server = headers["x-rvc-server"]
-        if self._servers is not None and server not in self._servers:
-            return f"server {server!r} is unknown", None
-        timestamp = parse_timestamp(headers["x-rvc-timestamp"])
-        if timestamp is None or not verify(
-            self.secret,
-            timestamp,
-            body,
-            headers["x-rvc-signature"],
-            max_skew_s=self._max_skew_s,
-            now_s=self._wall_clock(),
-        ):
-            return "signature is wrong or stale", None
-        try:
-            event = TaskEvent.model_validate_json(body)
-        except ValidationError as exc:
-            return f"body is no event: {exc.error_count()} errors", None
-        if event.server != server:
-            return f"header says server {server!r}, body says {event.server!r}", None
-        return None, event
+        verdict = self._verifier().judge(headers, body)
+        if verdict.event is None:
+            return verdict.reason, None
+        if self._servers is not None and verdict.event.server not in self._servers:
+            return f"server {verdict.event.server!r} is unknown", None
+        return None, verdict.event
+
+    def _verifier(self) -> EventVerifier:
+        """Anew for each request: tests change :attr:`secret`."""
+        return EventVerifier(self.secret, max_skew_s=self._max_skew_s, wall_clock=self._wall_clock)
 
 
 def _refusal(problem: str) -> int:
-    return 400 if problem.startswith("body") else 401
+    return 400 if problem.startswith("signed, but") else 401
 
 
 def _refuse_constant(text: str) -> Any:
