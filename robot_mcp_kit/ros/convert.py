@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -154,7 +155,9 @@ def message_to_dict(message: Any) -> dict[str, Any]:
     """
     if not hasattr(message, "get_fields_and_field_types"):
         raise TypeError(f"{type(message).__name__} is not a message")
-    converter = MessageConverter(
-        message_schema(type(message)), max_items=MAX_ARRAY_ITEMS, max_bytes=MAX_BYTES
-    )
-    return converter.convert(message)
+    return _converter(type(message)).convert(message)
+
+
+@functools.cache
+def _converter(cls: Any) -> MessageConverter:
+    return MessageConverter(message_schema(cls), max_items=MAX_ARRAY_ITEMS, max_bytes=MAX_BYTES)
