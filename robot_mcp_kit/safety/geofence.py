@@ -19,17 +19,16 @@ _TOUCH_M = 1e-9
 
 class _FloorFence:
     def __init__(self, name: str, floor: Floor, margin_m: float) -> None:
-        from shapely.geometry import MultiPolygon
         from shapely.ops import unary_union
 
         self.name, self.frame, self.margin_m = name, floor.frame, margin_m
-        self.keep_in: Any = None
-        self.strict_in: Any = None
+        self._whole: Any = None
+        self._strict: Any = None
         if floor.keep_in is not None:
-            self.keep_in = unary_union([_area(polygon) for polygon in floor.keep_in.values()])
-            self.strict_in = self.keep_in.buffer(-margin_m) if margin_m else self.keep_in
-            if self.strict_in.is_empty:
-                self.strict_in = MultiPolygon()
+            united = unary_union([_area(polygon) for polygon in floor.keep_in.values()])
+            # A hair of tolerance: what lies on an edge is inside, whatever floats say.
+            self._whole = united.buffer(_TOUCH_M)
+            self._strict = united.buffer(_TOUCH_M - margin_m) if margin_m else self._whole
         self.keep_out = {key: _area(polygon) for key, polygon in floor.keep_out.items()}
 
     def faults(self, path: Sequence[Point], margin: bool) -> list[tuple[str, str, str]]:
@@ -40,16 +39,11 @@ class _FloorFence:
         thing = ShapelyPoint(path[0]) if len(set(path)) == 1 else LineString(path)
         margin_m = self.margin_m if margin else 0.0
         found = []
-        area = self.strict_in if margin else self.keep_in
-        # A hair of tolerance: what lies on an edge is inside, whatever floats say.
-        if area is not None and not area.buffer(_TOUCH_M).covers(thing):
+        area = self._strict if margin else self._whole
+        if area is not None and not area.covers(thing):
             found.append(("geofence.keep_in", f"outside on floor {self.name}", self.words()))
         for name, out in self.keep_out.items():
-            if margin_m:
-                broken = out.distance(thing) < margin_m - _TOUCH_M
-            else:
-                broken = out.intersects(thing)
-            if broken:
+            if out.distance(thing) < margin_m - _TOUCH_M or out.intersects(thing):
                 found.append(
                     (
                         "geofence.keep_out",
@@ -60,11 +54,11 @@ class _FloorFence:
         return found
 
     def words(self) -> str:
-        if self.strict_in is None or self.strict_in.is_empty:
-            return "nothing: the margin leaves no room" if self.strict_in is not None else "anywhere"
-        low_x, low_y, high_x, high_y = self.strict_in.bounds
+        if self._strict.is_empty:
+            return "nothing: the margin leaves no room"
+        low_x, low_y, high_x, high_y = (round(value, 3) + 0.0 for value in self._strict.bounds)
         return (
-            f"inside the keep-in area of floor {self.name}, which lies within x {low_x:g} .. {high_x:g} and "
+            f"inside the keep-in area of floor {self.name}, within x {low_x:g} .. {high_x:g} and "
             f"y {low_y:g} .. {high_y:g} in {self.frame}"
         )
 
