@@ -84,7 +84,7 @@ class TaskManager:
             raise ValueError(f"max_finished_retained: must not be negative, got {max_finished_retained}")
         self.server_name = check_server_name(server_name)
         self._poster = poster
-        self._max_finished = max_finished_retained
+        self.max_finished_retained = max_finished_retained
         self._cancel_grace_s = cancel_grace_s
         self._journal = journal
         self._clock: Clock = clock if clock is not None else SystemClock()
@@ -295,7 +295,7 @@ class TaskManager:
 
     def _retain(self, task_id: str) -> None:
         self._finished[task_id] = None
-        while len(self._finished) > self._max_finished:
+        while len(self._finished) > self.max_finished_retained:
             evicted, _ = self._finished.popitem(last=False)
             del self._records[evicted]
 

@@ -114,6 +114,12 @@ class ActionPorts(abc.ABC):
     def port(self, action_name: str, action_type: str) -> ActionPort:
         """Raises LookupError when the type cannot be imported, naming the missing package."""
 
+    async def ensure(self, action_name: str, action_type: str) -> ActionPort:
+        """As :meth:`port`, for an action that no configured skill uses: a goal of an earlier bridge may run
+        there.
+        """
+        return self.port(action_name, action_type)
+
     @abc.abstractmethod
     def action_names(self) -> list[str]:
         """All action names in the graph now, for "did you mean"."""

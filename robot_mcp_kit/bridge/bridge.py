@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from robot_mcp_kit.bridge.adopting import Adoption
 from robot_mcp_kit.bridge.base import ActionPort, ActionPorts
 from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.outcomes import task_error
+from robot_mcp_kit.bridge.plan import plan_to_json
 from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
 from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
@@ -141,25 +143,27 @@ class Bridge:
             arguments: as a model wrote them, or the skill's own arguments.
             triggers: list of trigger objects.
             idempotency_key: text; the same key with the same arguments answers with the same task, running or
-                ended, as long as the ledger keeps it, and moves nothing again.
+                ended, as long as the ledger keeps it, and moves nothing again. Also while nothing new may
+                start, and after a restart with a ledger on disk.
 
         Raises:
             ArgumentError: names the argument (or ``triggers[i].field``, ``idempotency_key``); nothing moved.
             TaskError: refused for another reason, with code and suggestions (``ROS_BUSY``,
                 ``ROS_TYPE_UNAVAILABLE``, ``BRIDGE_LEDGER_UNAVAILABLE``); nothing moved.
         """
-        if self.refusing is not None:
-            raise task_error(self.refusing)
         skill = self._skill(skill_name)
         parsed = parse_arguments(skill.arguments, arguments)
         attached = check_triggers(triggers)
         watching = TriggerSet(attached, self._config.zones, skill.trigger_types)
         key = _check_key(idempotency_key)
-        fingerprint = hash_arguments(skill.name, parsed.model_dump(mode="json", exclude_none=True))
+        plain = parsed.model_dump(mode="json", exclude_none=True)
+        fingerprint = hash_arguments(skill.name, plain)
         if key is not None:
             known = self._known_by_key(key, skill, fingerprint)
             if known is not None:
                 return known
+        if self.refusing is not None:
+            raise task_error(self.refusing)
         spec = skill.goal(parsed)
         port, spec = self._port(skill, spec)
         replaces = self._take_turn(skill, port)
@@ -169,7 +173,17 @@ class Bridge:
         )
         run.task_id = info.task_id
         # The body has not begun: the row is there before the goal's first step (B2).
-        self._write_down(run, LedgerRow(info.task_id, skill.name, port.name, fingerprint, key))
+        row = LedgerRow(
+            info.task_id,
+            skill.name,
+            port.name,
+            fingerprint,
+            key,
+            action_type=port.type_name,
+            arguments=plain,
+            plan=plan_to_json(spec),
+        )
+        self._write_down(run, row)
         self._runs[info.task_id] = run
         for older in replaces:
             if older.supersede(info.task_id):
@@ -191,7 +205,14 @@ class Bridge:
             raise ArgumentError("skill", message, allowed=nearest_first(name, self.skills)) from None
 
     def _known_by_key(self, key: str, skill: Skill, fingerprint: str) -> Started | None:
-        row = self.ledger.by_key(key)
+        try:
+            row = self.ledger.by_key(key)
+            saved = None if row is None else self.ledger.saved_task(row.task_id)
+        except LedgerError as error:
+            failure = bridge_failure(
+                "BRIDGE_LEDGER_UNAVAILABLE", action=skill.action_name, detail=f"{error}."
+            )
+            raise task_error(failure) from error
         if row is None:
             return None
         if row.arguments_hash != fingerprint:
@@ -201,6 +222,8 @@ class Bridge:
                 "use a new key for a new request",
             )
         info = self._manager.get(row.task_id)
+        if info is None and saved is not None:
+            info = saved.info  # no longer retained in memory
         if info is None:
             raise ArgumentError(
                 "idempotency_key",
@@ -251,6 +274,28 @@ class Bridge:
             on_refused=self._on_refused,
             other_navigation=self._other_navigation,
         )
+
+    # -- after a restart --------------------------------------------------------------------------
+
+    async def adopt(self) -> list[str]:
+        """Take over what an earlier bridge left in the ledger; before anything new is started (B24).
+
+        Finished tasks can be read again. Running ones go on under their ids: a goal that had not left ends
+        as ``ROS_BRIDGE_RESTARTED``, one that may have left is looked for by its UUID and followed.
+
+        Returns:
+            ids of the tasks whose goals are followed.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+
+        def add(run: GoalRun) -> None:
+            self._runs[run.task_id] = run
+
+        zones = self._config.zones
+        adoption = Adoption(self.ledger, self._manager, self._ports, self.skills, zones, self._around, add)
+        return await adoption.run()
 
     # -- stopping ---------------------------------------------------------------------------------
 
@@ -321,7 +366,7 @@ class Bridge:
 
     def _sweep(self) -> None:
         for task_id, run in list(self._runs.items()):
-            if run.state is RunState.PREPARED:
+            if run.state in (RunState.PREPARED, RunState.RESUMING):
                 info = self._manager.get(task_id)
                 if info is None or info.state != "running":
                     run.abandon()

@@ -1,4 +1,4 @@
-"""One run of one goal, from the written-down plan to the known end.
+"""One run of one goal, from the written-down plan (or the restart of the bridge) to the known end.
 
 The run is an asyncio task of its own, apart from the task's body: a body ends at the latest five seconds
 after a cancel, but somebody has to keep looking until the robot's goal has really ended.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID, uuid4
 
-from robot_mcp_kit.bridge.base import ActionPort, GoalResult, GoalWatch
-from robot_mcp_kit.bridge.cancelling import Canceller
-from robot_mcp_kit.bridge.feedback import FeedbackLane
-from robot_mcp_kit.bridge.ledger import LedgerError
+from robot_mcp_kit.bridge.base import GoalResult
 from robot_mcp_kit.bridge.outcomes import (
     NOTHING_SENT_STOP,
     REFUSED_STOP,
@@ -24,16 +21,13 @@ from robot_mcp_kit.bridge.outcomes import (
     stop_by_status,
     task_error,
 )
-from robot_mcp_kit.bridge.server_side import ResultQuestion, ServerWatch, Takeover
-from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState, check_transition
-from robot_mcp_kit.bridge.surroundings import Surroundings
+from robot_mcp_kit.bridge.run_core import Resumption, RunCore
+from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState
 from robot_mcp_kit.bridge.waiting import error_of, finish_now, first_of
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
-from robot_mcp_kit.skills.base import GoalSpec, GoalStatus, Skill
-from robot_mcp_kit.skills.bridge_codes import bridge_failure
+from robot_mcp_kit.skills.base import GoalStatus
 from robot_mcp_kit.skills.text import nearest
-from robot_mcp_kit.skills.triggers import TriggerSet
 from robot_mcp_kit.tasks import TaskContext
 
 logger = logging.getLogger(__name__)
@@ -42,64 +36,13 @@ ORPHAN_WAIT_S = 60.0
 FAULT_WINDOW_S = 1.0
 
 
-class GoalRun:
-    """The state machine. Everything happens on one event loop; build it there.
+class GoalRun(RunCore):
+    """The state machine. See :class:`RunCore` for how it is built and what can be told to it."""
 
-    Args:
-        skill: reads feedback and results.
-        spec: the validated goal.
-        port: the action server.
-        triggers: the caller's conditions.
-        around: the bridge's side.
-        replaces: tasks this one takes over from, for the first progress.
-    """
-
-    def __init__(
-        self,
-        skill: Skill,
-        spec: GoalSpec,
-        port: ActionPort,
-        triggers: TriggerSet,
-        around: Surroundings,
-        replaces: tuple[str, ...] = (),
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.skill, self.spec, self.port = skill, spec, port
-        self.task_id = "?"
-        self.state = RunState.PREPARED
-        self.ending: Ending | None = None
-        self.goal_id: UUID | None = None
-        self.replaces = replaces
-        self.ended: asyncio.Future[None] = loop.create_future()
-        """Done when the state is ENDED."""
-        self.stop: Stop | None = None
-        """After a cancel: what is known of the goal's end."""
-        self._around, self._clock = around, around.clock
-        self._settings = around.settings
-        self._triggers = triggers
-        self._lane = FeedbackLane(
-            skill.reader(spec), triggers, around.settings.bridge.progress_period_s, self._emit, self._fire
-        )
-        self._canceller = Canceller(port, around.clock, around.keep, self._cancel_refused)
-        self._ctx: TaskContext | None = None
-        self._result: dict[str, Any] | None = None
-        self._failure: TaskFailure | None = None
-        self._error: Exception | None = None
-        self._preempted = False
-        """Cancelled for another task's sake, and not by its own caller."""
-        # Set once, from outside the flow.
-        self._cancel_asked: asyncio.Future[None] = loop.create_future()
-        self._fault: asyncio.Future[TaskFailure] = loop.create_future()
-        self._goal_seen: asyncio.Future[None] = loop.create_future()
-        self._watch: GoalWatch | None = None
-        self._question = ResultQuestion(port, around.keep)
-        self._takeover = Takeover(around.clock)
-        self._server = ServerWatch(
-            port,
-            around.settings.bridge.server_lost_timeout_s,
-            on_back=self._question.ask_again,
-            on_lost=lambda: self.fail(self._bridge_failure("ROS_SERVER_LOST")),
-        )
+    _result: dict[str, Any] | None = None
+    _failure: TaskFailure | None = None
+    _error: Exception | None = None
+    _work: asyncio.Task[None] | None = None
 
     # -- the outside ------------------------------------------------------------------------------
 
@@ -109,8 +52,10 @@ class GoalRun:
         """
         self._ctx = ctx
         self.task_id = ctx.task_id
-        work = asyncio.create_task(self._run(), name=f"goal of {self.task_id}")
-        self._around.keep(work)
+        if self.state is RunState.RESUMING:
+            note = "The bridge restarted and looks for the goal."
+            self._emit({"phase": "resuming", "goal": self.spec.summary, "note": note})
+        work = self.follow()
         try:
             await asyncio.wait({work})
         except asyncio.CancelledError:
@@ -129,78 +74,35 @@ class GoalRun:
             raise asyncio.CancelledError
         return self._result
 
-    @property
-    def cancel_requested(self) -> bool:
-        return self._cancel_asked.done()
-
-    def request_cancel(self, reason: str) -> None:
-        """Ask for the goal's end; asking again does nothing.
-
-        With a goal at the server the request is on the wire in the next loop turn; while the goal's
-        acceptance is awaited it is remembered and sent right after it.
-        """
-        self._preempted = False
-        if self.state is RunState.ENDED or self.cancel_requested:
-            return
-        logger.info("task %s: cancel requested: %s", self.task_id, reason, extra={"task_id": self.task_id})
-        self._cancel_asked.set_result(None)
-        if self.state in (RunState.EXECUTING, RunState.SEARCHING):
-            self._begin_cancelling()
-
-    def repeat_cancel(self) -> None:
-        """Send the cancel of an unfinished stop once more."""
-        if self.state is RunState.CANCELLING and self.goal_id is not None:
-            self._canceller.send(self.goal_id)
-
-    def fail(self, failure: TaskFailure) -> None:
-        """End the run as failed from outside (the connection to ROS died)."""
-        if not self._fault.done():
-            self._fault.set_result(failure)
-
-    def supersede(self, by: str) -> bool:
-        """A newer task wants the robot: a goal that has not left yet will not leave. Whether that was so."""
-        if self.state not in NOTHING_SENT:
-            return False
-        detail = f"The task {by} took over before this goal was sent."
-        self.fail(self._bridge_failure("ROS_PREEMPTED", detail))
-        return True
-
-    def taken_over(self, by: str) -> None:
-        """A newer goal leaves for the same server, which ends this one for it."""
-        self._takeover.by = by
-
-    def not_taken_over(self, by: str) -> None:
-        """The server refused that newer goal."""
-        if self._takeover.by == by:
-            self._takeover.by = None
-
-    def preempt(self, by: str) -> None:
-        """Make way for a task that moves the same part of the robot through another action server.
-
-        ROS 2 does not do that by itself: this goal is cancelled, and its task fails as replaced.
-        """
-        if self.supersede(by) or self.state is RunState.ENDED or self.cancel_requested:
-            return
-        self._takeover.by = by
-        self.request_cancel(f"the task {by} takes over")
-        self._preempted = True
+    def follow(self) -> asyncio.Task[None]:
+        """Run without a body: the task has ended already, its goal has not."""
+        self._work = asyncio.create_task(self._run(), name=f"goal of {self.task_id}")
+        self._around.keep(self._work)
+        return self._work
 
     def abandon(self) -> None:
-        """The task ended before its body began; nothing was or will be sent."""
-        if self.state is RunState.PREPARED and self._ctx is None:
-            if not self.cancel_requested:
-                self._cancel_asked.set_result(None)
+        """The task ended before its body began: nothing will be sent, and a goal of before is stopped."""
+        if self._work is not None:
+            return
+        if not self.cancel_requested:
+            self._cancel_asked.set_result(None)
+        if self.state is RunState.PREPARED:
             self.stop = NOTHING_SENT_STOP
             self._end(Ending.CANCELLED)
+        elif self.state is RunState.RESUMING:
+            self.follow()
 
     # -- the flow ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         watching = asyncio.create_task(self._watch_over(), name=f"watchdog of {self.task_id}")
         try:
-            await self._find_server()
-            await self._wait_for_turn()
-            await self._send()
+            if self._resumes is not None:
+                await self._resume(self._resumes)
+            else:
+                await self._find_server()
+                await self._wait_for_turn()
+                await self._send()
             self._result = await self._execute()
             self._end(Ending.SUCCEEDED)
         except RunStopped as stopped:
@@ -338,12 +240,55 @@ class GoalRun:
         self._canceller.send(goal_id)
         self._fail("ROS_GOAL_RESPONSE_TIMEOUT")
 
+    async def _resume(self, resumes: Resumption) -> None:
+        """Find the goal that the bridge before this one sent or was about to send; send nothing (B24)."""
+        goal_id, bridge = resumes.goal_id, self._settings.bridge
+        self._open_watch(goal_id)
+        wait_s = max(self._settings.server_wait_s, bridge.server_lost_timeout_s)
+        ready = asyncio.ensure_future(self.port.wait_for_server(wait_s))
+        try:
+            await first_of(self._clock, ready, self._fault)
+        finally:
+            ready.cancel()
+        if self._fault.done():
+            raise RunFailed(self._fault.result())
+        if not ready.result():
+            self._fail("ROS_SERVER_LOST", f"The bridge restarted and has not seen it for {wait_s:g} s.")
+        self._server_found = True
+        give_up_s = self._clock.now() + self._settings.acceptance_timeout_s
+        while True:
+            asking = self._question.ask(goal_id)
+            await first_of(self._clock, self._cancel_asked, self._goal_seen, asking, self._fault)
+            if self.cancel_requested:
+                if self.state is RunState.RESUMING:
+                    self._begin_cancelling()
+                return
+            if self._fault.done():
+                raise RunFailed(self._fault.result())
+            if self._goal_seen.done():
+                self._accepted("seen at the server")
+                return
+            # The status topic may be late, for seconds: that a goal is not in it says nothing.
+            if error_of(asking) is None:
+                if asking.result().status != GoalStatus.UNKNOWN:
+                    self._accepted("its result is there")
+                    return
+                if not resumes.maybe_accepted:
+                    self._fail("ROS_RESULT_EXPIRED", "The bridge had restarted meanwhile.")
+            if self._clock.now() >= give_up_s:
+                # Never arrived, or forgotten. A cancel does no harm, and a late acceptance is cancelled too.
+                self._canceller.send(goal_id)
+                self._fail("ROS_GOAL_RESPONSE_TIMEOUT", "The bridge restarted while it sent the goal.")
+            self._question.forget()
+            waiting = (self._goal_seen, self._fault, self._cancel_asked)
+            await first_of(self._clock, *waiting, timeout_s=bridge.watch_period_s)
+
     def _accepted(self, how: str) -> None:
         self._to(RunState.EXECUTING, how)
         if self.cancel_requested:
             self._begin_cancelling()
         accepted: dict[str, Any] = {
-            "phase": "accepted",
+            "phase": "accepted" if self._resumes is None else "resumed",
             "goal": self.spec.summary,
             "goal_id": str(self.goal_id),
         }
@@ -421,6 +366,8 @@ class GoalRun:
             self.ended.set_result(None)
         if error_code == "ROS_SERVER_LOST":
             self._around.keep(asyncio.create_task(self._cancel_when_back()))
+        if self._resumes is not None and self._resumes.maybe_accepted and not self._goal_seen.done():
+            self._around.keep(asyncio.create_task(self._cancel_if_it_appears(self._resumes.goal_id)))
         if self.stop is not None and self._ctx is None:
             # The body's grace was over before the robot's goal: polling learns it now (B21).
             self._around.annotate(self.task_id, self.stop.payload(ended=True))
@@ -440,26 +387,24 @@ class GoalRun:
             self.stop = Stop(True, "The goal had already ended.")
         finish_now(ctx.progress({**self._lane.last_payload, **self.stop.payload(ended=ended)}))
 
-    def _begin_cancelling(self) -> None:
-        assert self.goal_id is not None  # noqa: S101 - these states have a goal
-        self._to(RunState.CANCELLING)
-        self._lane.phase = "cancelling"
-        self._canceller.send(self.goal_id)
-
-    def _cancel_refused(self, code: int, words: str) -> None:
-        if self.state is not RunState.CANCELLING:
-            return
-        told = {"cancel_code": code, "cancel_error": "ROS_CANCEL_REJECTED", "note": words}
-        if self._ctx is None:
-            self._around.annotate(self.task_id, told)
-        else:
-            stopping = {"phase": "cancelling", "stop_confirmed": False}
-            finish_now(self._ctx.progress({**self._lane.last_payload, **stopping, **told}))
-
     async def _cancel_when_back(self) -> None:
         """A server that was only out of sight may still drive a goal that was reported as failed."""
         if self.goal_id is not None and await self.port.wait_for_server(ORPHAN_WAIT_S):
             await self._canceller.ask(self.goal_id)
+
+    async def _cancel_if_it_appears(self, goal_id: UUID) -> None:
+        """A server that took long to decide must not drive a goal that nobody follows any more."""
+
+        def look(status: int) -> None:
+            if status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING):
+                logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
+                self._canceller.send(goal_id)
+
+        watch = self.port.watch(goal_id, on_feedback=lambda _: None, on_status=look)
+        try:
+            await self._clock.sleep(ORPHAN_WAIT_S)
+        finally:
+            watch.close()
 
     def _late_answer(self, sending: asyncio.Task[Any], goal_id: UUID) -> None:
         """An acceptance that comes after the run gave up: the goal must not run with nobody to follow it."""
@@ -468,102 +413,6 @@ class GoalRun:
         if sending.result().accepted:
             logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
             self._canceller.send(goal_id)
-
-    # -- what comes from the server ---------------------------------------------------------------
-
-    def _open_watch(self, goal_id: UUID) -> None:
-        self._watch = self.port.watch(
-            goal_id,
-            on_feedback=self._on_feedback,
-            on_status=self._on_status,
-            on_other_goal_executing=self._takeover.other_goal_started,
-        )
-
-    def _close_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
-    def _on_feedback(self, feedback: Any) -> None:
-        if not self._goal_seen.done():
-            self._goal_seen.set_result(None)
-        self._lane.take(feedback, self._clock.now())
-
-    def _on_status(self, status: int) -> None:
-        if status != GoalStatus.UNKNOWN and not self._goal_seen.done():
-            self._goal_seen.set_result(None)
-
-    def _emit(self, payload: dict[str, Any]) -> None:
-        if self._ctx is not None:
-            finish_now(self._ctx.progress(payload))
-
-    def _fire(self, trigger: dict[str, Any], extra: dict[str, Any]) -> None:
-        if self._ctx is not None:
-            finish_now(self._ctx.fire_trigger(trigger, extra))
-
-    # -- watching over ----------------------------------------------------------------------------
-
-    async def _watch_over(self) -> None:
-        bridge = self._settings.bridge
-        while True:
-            await self._clock.sleep(bridge.watch_period_s)
-            try:
-                now_s = self._clock.now()
-                if self.state not in NOTHING_SENT and self.state is not RunState.ENDED:
-                    self._server.look(now_s)
-                self._lane.tick(now_s)
-                limit_s = self._settings.feedback_timeout_s
-                if self.state is RunState.EXECUTING and limit_s is not None:
-                    self._lane.watch_silence(now_s, limit_s, self._silence_note)
-                if self.state is RunState.CANCELLING and self.goal_id is not None:
-                    self._canceller.repeat_if_unanswered(self.goal_id, bridge.cancel_reply_timeout_s)
-            except Exception:
-                logger.exception("task %s: the watchdog stumbled", self.task_id)
-
-    def _silence_note(self, silent_s: float) -> str:
-        logger.warning("task %s: no feedback for %.1f s", self.task_id, silent_s)
-        return self._bridge_failure("ROS_FEEDBACK_TIMEOUT", seconds=f"{silent_s:.0f}").message
-
-    # -- small things -----------------------------------------------------------------------------
-
-    def _check_interrupts(self) -> None:
-        """Before anything leaves: a fault or a cancel that arrived meanwhile comes first."""
-        if self._fault.done():
-            raise RunFailed(self._fault.result())
-        if self.cancel_requested:
-            raise RunStopped(NOTHING_SENT_STOP)
-
-    def _write_down_sending(self, goal_id: UUID) -> None:
-        try:
-            self._around.ledger.update(self.task_id, state=RunState.SENDING, goal_id=str(goal_id))
-        except LedgerError as error:
-            self._fail("BRIDGE_LEDGER_UNAVAILABLE", f"{error}.")
-
-    def _to(
-        self, new: RunState, why: str = "", *, ending: Ending | None = None, error_code: str | None = None
-    ) -> None:
-        check_transition(self.state, new)
-        reason = f" ({why})" if why else ""
-        logger.info(
-            "task %s: %s -> %s%s",
-            self.task_id,
-            self.state.value,
-            new.value,
-            reason,
-            extra={"task_id": self.task_id},
-        )
-        self.state = new
-        try:
-            self._around.ledger.update(self.task_id, state=new, ending=ending, error_code=error_code)
-        except LedgerError:
-            # What runs goes on: losing sight of a moving robot would be worse than a row that is behind.
-            logger.exception("task %s: the ledger missed a step", self.task_id)
-
-    def _bridge_failure(self, error_code: str, detail: str = "", **values: Any) -> TaskFailure:
-        return bridge_failure(error_code, action=self.port.name, detail=detail, **values)
-
-    def _fail(self, error_code: str, detail: str = "", **values: Any) -> NoReturn:
-        raise RunFailed(self._bridge_failure(error_code, detail, **values))
 
     def _what_there_is(self) -> str:
         waited, names = f"Waited {self._settings.server_wait_s:g} s", self._around.action_names()

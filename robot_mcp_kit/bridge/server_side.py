@@ -75,6 +75,11 @@ class ResultQuestion:
         """The server may have restarted and lost the question."""
         self._again.set()
 
+    def forget(self) -> None:
+        """Ask anew the next time."""
+        self.close()
+        self._task = None
+
     def close(self) -> None:
         """The answer is no longer wanted."""
         if self._task is not None:

@@ -19,6 +19,8 @@ class RunState(StrEnum):
     """Refused once; the one retry, under a new id, is due in a moment."""
     SEARCHING = "searching"
     """No answer came: looking for our goal id instead of sending again."""
+    RESUMING = "resuming"
+    """The bridge restarted: looking for the goal that the one before sent, or was about to. Never sends."""
     EXECUTING = "executing"
     """Accepted (not necessarily moving yet)."""
     CANCELLING = "cancelling"
@@ -42,15 +44,25 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.SENDING: frozenset({_S.EXECUTING, _S.BACKING_OFF, _S.SEARCHING, _S.ENDED}),
     _S.BACKING_OFF: frozenset({_S.SENDING, _S.ENDED}),
     _S.SEARCHING: frozenset({_S.EXECUTING, _S.CANCELLING, _S.ENDED}),
+    _S.RESUMING: frozenset({_S.EXECUTING, _S.CANCELLING, _S.ENDED}),
     _S.EXECUTING: frozenset({_S.CANCELLING, _S.ENDED}),
     _S.CANCELLING: frozenset({_S.ENDED}),
     _S.ENDED: frozenset(),
 }
 """Everything else raises :class:`IllegalTransitionError`. SENDING appears on both sides of BACKING_OFF only:
-a goal that may have been accepted is never followed by a second one."""
+a goal that may have been accepted is never followed by a second one; and nothing leads from RESUMING back to
+SENDING."""
 
 NOTHING_SENT = frozenset({_S.PREPARED, _S.WAITING_FOR_SERVER, _S.WAITING_FOR_TURN, _S.BACKING_OFF})
 """In these states no goal of this run is, or may be, at a server."""
+
+PERHAPS_ACCEPTED = frozenset({_S.SENDING, _S.SEARCHING})
+"""A goal in these states may have been lost on the way, or the server may still take it."""
+
+
+def after_restart(state: RunState) -> RunState:
+    """Where a run goes on whose bridge ended while it was in ``state``: nowhere if nothing had been sent."""
+    return RunState.ENDED if state in NOTHING_SENT else RunState.RESUMING
 
 
 class IllegalTransitionError(RuntimeError):

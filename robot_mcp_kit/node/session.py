@@ -10,9 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from robot_mcp_kit.bridge.bridge import Bridge
+from robot_mcp_kit.bridge.ledger import LedgerError
+from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
+from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.node.settings import NodeSettings
+from robot_mcp_kit.outbox_sqlite import SqliteOutbox
 from robot_mcp_kit.ros.action_port import RosActionPorts
 from robot_mcp_kit.ros.diagnostics import Diagnostics
 from robot_mcp_kit.ros.graph import RosActionGraph
@@ -27,6 +31,7 @@ from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
 from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.skills.registry import build_skills
+from robot_mcp_kit.sqlite_file import SqliteFile
 from robot_mcp_kit.tasks import TaskManager
 
 logger = logging.getLogger(__name__)
@@ -37,6 +42,15 @@ INACTIVE = TaskFailure(
     recoverable=True,
     suggestions=["ask_person"],
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What outlives the process: goals and tasks, and events that were not delivered, in one file."""
+
+    file: SqliteFile
+    ledger: SqliteLedger
+    outbox: SqliteOutbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +66,13 @@ class Prepared:
     """What the graph offers, where the skills file says ``discover: true``."""
     listener: socket.socket | None
     """The endpoint's socket; ``None`` with stdio."""
+    memory: Memory | None = None
+    """``None``: nothing outlives the process."""
 
     def release(self) -> None:
-        """Give the socket and the ROS entities back. On the rclpy thread."""
+        """Give the file, the socket and the ROS entities back. On the rclpy thread."""
+        if self.memory is not None:
+            self.memory.file.close()
         if self.listener is not None:
             self.listener.close()
         self.where.close()
@@ -65,7 +83,7 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
     """Check and create what a session needs. On the rclpy thread.
 
     Raises:
-        ConfigError: the settings, the skills file, or the address cannot be used.
+        ConfigError: the settings, the skills file, the ledger file, or the address cannot be used.
         LookupError: an action type is not installed.
     """
     check_exposure(settings.host, settings.token)
@@ -74,6 +92,9 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
     with contextlib.ExitStack() as undo:
         if listener is not None:
             undo.callback(listener.close)
+        memory = _open_memory(settings, ros.node.get_fully_qualified_name())
+        if memory is not None:
+            undo.callback(memory.file.close)
         where = POSE_READERS[config.robot.pose.source](ros.node, ros.thread, config.robot)
         undo.callback(where.close)
         ports = RosActionPorts(ros.node, ros.thread)
@@ -84,7 +105,21 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
             ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         undo.pop_all()
     catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
-    return Prepared(settings, config, skills, ports, where, catalog, listener)
+    return Prepared(settings, config, skills, ports, where, catalog, listener, memory)
+
+
+def _open_memory(settings: NodeSettings, owner: str) -> Memory | None:
+    if settings.ledger_file is None:
+        return None
+    try:
+        file = SqliteFile(settings.ledger_file, sync=settings.ledger_sync, owner=owner)
+        try:
+            return Memory(file, SqliteLedger(file), SqliteOutbox(file))
+        except BaseException:
+            file.close()
+            raise
+    except ConfigError as error:
+        raise ConfigError(f"parameter ledger_file: {error}") from error
 
 
 class Session:
@@ -157,10 +192,18 @@ class Session:
 
     async def _run(self) -> None:
         settings, config = self.prepared.settings, self.prepared.config
-        poster = EventPoster(settings.server_name)
-        manager = TaskManager(settings.server_name, poster)
+        memory = self.prepared.memory
+        ledger = None if memory is None else memory.ledger
+        # What an earlier process did not deliver leaves first; an adopted task's new events come behind it.
+        poster = EventPoster(settings.server_name, outbox=None if memory is None else memory.outbox)
+        manager = TaskManager(settings.server_name, poster, journal=ledger)
         bridge = Bridge(
-            manager, self.prepared.ports, config, settings=settings.bridge, skills=self.prepared.skills
+            manager,
+            self.prepared.ports,
+            config,
+            settings=settings.bridge,
+            skills=self.prepared.skills,
+            ledger=ledger,
         )
         bridge.refusing = None if self._active else INACTIVE
         self.bridge = bridge
@@ -170,6 +213,7 @@ class Session:
         try:
             await topics.open()
             await diagnostics.open()
+            await self._adopt(bridge)
             await self._serve(bridge, manager)
         finally:
             await manager.aclose()
@@ -177,6 +221,15 @@ class Session:
             await thread.call(diagnostics.close)
             await thread.call(topics.close)
             await poster.aclose()
+
+    async def _adopt(self, bridge: Bridge) -> None:
+        """Before the endpoint opens: nobody may start or ask for anything that is not known yet."""
+        try:
+            followed = await bridge.adopt()
+        except LedgerError as error:
+            raise ConfigError(f"parameter ledger_file: {error}") from error
+        if followed:
+            logger.warning("following %d goals of before: %s", len(followed), ", ".join(followed))
 
     async def _serve(self, bridge: Bridge, manager: TaskManager) -> None:
         settings, catalog = self.prepared.settings, self.prepared.catalog

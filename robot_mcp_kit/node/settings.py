@@ -12,6 +12,7 @@ from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.ros.parameters import ParameterSpec
 from robot_mcp_kit.server.auth import TOKEN_VARIABLE
+from robot_mcp_kit.sqlite_file import SYNC_MODES
 
 _BRIDGE_DEFAULTS = BridgeSettings()
 
@@ -29,6 +30,16 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec("allowed_hosts", [""], "Further Host headers to answer to, such as robot.local:8765"),
     ParameterSpec(
         "stdio", False, "Speak MCP on stdin and stdout instead of HTTP, for a client that starts us"
+    ),
+    ParameterSpec(
+        "ledger_file",
+        "",
+        "File that tasks, idempotency keys and undelivered events outlive a crash in; empty: in memory only",
+    ),
+    ParameterSpec(
+        "ledger_sync",
+        "normal",
+        "normal: the ledger survives a killed process; full: a power cut too, for disk syncs with each step",
     ),
     ParameterSpec(
         "progress_period_s",
@@ -97,6 +108,8 @@ class NodeSettings(BaseModel):
     allowed_hosts: tuple[str, ...] = ()
     stdio: bool
     token: SecretStr | None = None
+    ledger_file: Path | None = None
+    ledger_sync: str = "normal"
     bridge: BridgeSettings
 
 
@@ -113,6 +126,11 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
             "(--ros-args -p skills_file:=/path/to/skills.yaml, or robot-mcp-kit run --skills FILE); "
             "config/skills.yaml of this package is the template."
         )
+    if values["ledger_sync"] not in SYNC_MODES:
+        raise ConfigError(
+            f"parameter ledger_sync: '{values['ledger_sync']}' is none of {', '.join(SYNC_MODES)}"
+        )
+    values["ledger_file"] = values["ledger_file"] or None
     bridge = {name: values.pop(name) for name in list(values) if name in BridgeSettings.model_fields}
     values["allowed_hosts"] = tuple(host for host in values["allowed_hosts"] if host)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()

@@ -301,6 +301,9 @@ class RosActionPorts(ActionPorts):
             raise LookupError(f"the action '{name}' is configured as {known.type_name} and as {action_type}")
         return known
 
+    async def ensure(self, action_name: str, action_type: str) -> ActionPort:
+        return await self.create(action_name, action_type)
+
     def close(self) -> None:
         """Destroy every port's clients and subscriptions. On the rclpy thread, with no goal running."""
         for port in self._ports.values():

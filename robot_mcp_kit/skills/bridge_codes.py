@@ -119,7 +119,7 @@ _TABLE = (
     ),
     BridgeCode(
         "ROS_BRIDGE_RESTARTED",
-        "The bridge restarted while the goal ran, so how it ended is not known.",
+        "The bridge restarted while it had a goal for {action}.",
         False, True, ("list_tasks", "ask_person"),
     ),
     BridgeCode(

@@ -55,6 +55,12 @@ class _Watcher(abc.ABC):
         self.trigger = trigger
         self.repeat = repeats(trigger)
         self.fired = 0
+        self._armed = True
+
+    def resume_fired(self) -> None:
+        """It fired in an earlier process."""
+        self.fired = 1
+        self._armed = False
 
     @property
     def done(self) -> bool:
@@ -246,6 +252,15 @@ class TriggerSet:
         """Time passes without feedback: what fires because of that."""
         found = ((watcher, watcher.silence(now_s)) for watcher in self._watchers)
         return [Firing(watcher.trigger, extra) for watcher, extra in found if extra is not None]
+
+    def resume(self, fired: Collection[str]) -> None:
+        """Go on after a restart: these fired before (by :func:`robot_mcp_kit.triggers.canonical_key`).
+
+        Those that repeat have to be re-armed first, as after any firing.
+        """
+        for watcher in self._watchers:
+            if canonical_key(watcher.trigger) in fired:
+                watcher.resume_fired()
 
     def unfired(self) -> list[Trigger]:
         """Triggers evaluated here that never fired (``progress_above`` is the kit's)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from robot_mcp_kit.bridge.ledger import LedgerError, LedgerRow, MemoryLedger, hash_arguments
+from robot_mcp_kit.bridge.ledger import Change, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.progress import ProgressGate
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
 from robot_mcp_kit.bridge.states import Ending, RunState
@@ -23,8 +23,8 @@ def row(task_id: str, key: str | None = None) -> LedgerRow:
 def test_a_row_keeps_what_an_update_does_not_name() -> None:
     ledger = MemoryLedger()
     ledger.record(row("t1", "k"))
-    ledger.update("t1", state=RunState.SENDING, goal_id="g")
-    ledger.update("t1", state=RunState.ENDED, ending=Ending.FAILED, error_code="X")
+    ledger.update("t1", Change(state=RunState.SENDING, goal_id="g"))
+    ledger.update("t1", Change(state=RunState.ENDED, ending=Ending.FAILED, error_code="X"))
     found = ledger.by_key("k")
     assert found is not None
     assert (found.goal_id, found.state, found.ending, found.error_code) == (
@@ -44,7 +44,7 @@ def test_a_task_or_key_is_written_once() -> None:
     with pytest.raises(LedgerError):
         ledger.record(row("t2", "k"))
     with pytest.raises(LedgerError):
-        ledger.update("t3", state=RunState.ENDED)
+        ledger.update("t3", Change(state=RunState.ENDED))
     assert ledger.get("t2") is None
 
 
@@ -53,7 +53,7 @@ def test_the_oldest_ended_rows_go_first_and_running_ones_stay() -> None:
     for number in range(5):
         ledger.record(row(f"t{number}", f"k{number}"))
     for number in (3, 1, 2):
-        ledger.update(f"t{number}", state=RunState.ENDED)
+        ledger.update(f"t{number}", Change(state=RunState.ENDED))
     assert ledger.get("t3") is None
     assert ledger.by_key("k3") is None
     assert [r.task_id for r in ledger.open_rows()] == ["t0", "t4"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from robot_mcp_kit.bridge.ledger import LedgerError, MemoryLedger
+from robot_mcp_kit.bridge.ledger import Change, LedgerError, MemoryLedger
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
 from robot_mcp_kit.skills.base import GoalStatus
@@ -66,10 +66,10 @@ async def test_a_ledger_that_cannot_be_written_refuses_the_start() -> None:
 
 async def test_a_ledger_that_fails_later_keeps_the_goal_at_home() -> None:
     class Locked(MemoryLedger):
-        def update(self, task_id: str, **changes: Any) -> None:
-            if changes.get("state") is RunState.SENDING:
+        def update(self, task_id: str, change: Change) -> None:
+            if change.state is RunState.SENDING:
                 raise LedgerError("locked")
-            super().update(task_id, **changes)
+            super().update(task_id, change)
 
     rig = make_rig(ledger=Locked())
     info = await rig.start()
@@ -320,7 +320,7 @@ async def test_the_same_key_with_other_arguments_is_refused(rig: Rig) -> None:
 
 async def test_a_key_whose_task_is_forgotten_moves_nothing_again() -> None:
     rig = make_rig()
-    rig.manager._max_finished = 0
+    rig.manager.max_finished_retained = 0
     _, goal = await rig.accepted(idempotency_key="go")
     goal.finish(GoalStatus.SUCCEEDED)
     await settle()
