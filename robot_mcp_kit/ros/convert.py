@@ -155,7 +155,8 @@ def message_to_dict(message: Any) -> dict[str, Any]:
     """
     if not hasattr(message, "get_fields_and_field_types"):
         raise TypeError(f"{type(message).__name__} is not a message")
-    return _converter(type(message)).convert(message)
+    cls: Any = type(message)
+    return _converter(cls).convert(message)
 
 
 @functools.cache
