@@ -18,9 +18,8 @@ class RosActionGraph(ActionGraph):
         self._node = node
 
     def action_servers(self) -> list[FoundAction]:
-        topics = dict(self._node.get_topic_names_and_types())
         found = []
-        for topic in sorted(topics):
+        for topic in sorted(name for name, _ in self._node.get_topic_names_and_types()):
             if not topic.endswith(_STATUS):
                 continue
             nodes = [
@@ -29,7 +28,9 @@ class RosActionGraph(ActionGraph):
             ]
             if nodes:
                 name = topic.removesuffix(_STATUS)
-                types = tuple(kind.removesuffix(_FEEDBACK_TYPE) for kind in topics.get(name + _FEEDBACK, ()))
+                # Of publishers only: a client that expects another type (this node, perhaps) is no server.
+                publishers = self._node.get_publishers_info_by_topic(name + _FEEDBACK)
+                types = tuple(sorted({info.topic_type.removesuffix(_FEEDBACK_TYPE) for info in publishers}))
                 found.append(FoundAction(name, types, tuple(sorted(nodes))))
         return found
 

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 class PoseReader(abc.ABC):
     """Answers where the robot's base is in the map frame, from what has already arrived. Never waits."""
 
+    wrong_frame: str = ""
+    """The frame of poses that were heard and are not used, because it is not the map frame."""
+
     @abc.abstractmethod
     def pose(self) -> Pose2D | None:
         """The latest measured pose in the map frame, ``None`` while unknown or too old."""
@@ -40,7 +43,6 @@ class TopicPose(PoseReader):
         self._map_frame = robot.map_frame
         self._section: PoseSection = robot.pose
         self._latest: tuple[Any, float] | None = None
-        self._wrong_frame = ""
         durabilities = [DurabilityPolicy.VOLATILE]
         if self._section.type == "geometry_msgs/msg/PoseWithCovarianceStamped":
             # AMCL publishes latched and is silent while the robot stands, so the last pose must be asked for;
@@ -75,8 +77,8 @@ class TopicPose(PoseReader):
             return None
         frame = message.header.frame_id
         if frame != self._map_frame:
-            if frame != self._wrong_frame:
-                self._wrong_frame = frame
+            if frame != self.wrong_frame:
+                self.wrong_frame = frame
                 logger.error(
                     "robot.pose.topic %s is in the frame '%s', not in robot.map_frame '%s'; it is not used",
                     self._section.topic,

@@ -34,7 +34,15 @@ def run_without(forbidden: set[str], *argv: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize(
-    "argv", [["--help"], ["run", "--help"], ["sim", "--help"], ["events", "--help"], ["demo", "--help"]]
+    "argv",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["sim", "--help"],
+        ["events", "--help"],
+        ["demo", "--help"],
+        ["doctor", "--help"],
+    ],
 )
 def test_help_imports_neither_ros_nor_mcp_nor_rich(argv: list[str]) -> None:
     done = run_without({"rclpy", "mcp", "rich", "uvicorn", "starlette", "structlog", "yaml", "numpy"}, *argv)
@@ -42,9 +50,9 @@ def test_help_imports_neither_ros_nor_mcp_nor_rich(argv: list[str]) -> None:
     assert "usage: robot-mcp-kit" in done.stdout
 
 
-def test_help_names_the_four_commands() -> None:
+def test_help_names_the_five_commands() -> None:
     done = run_without(set(), "--help")
-    for command in ("run", "sim", "events", "demo"):
+    for command in ("run", "sim", "events", "demo", "doctor"):
         assert f"\n    {command} " in done.stdout
 
 
