@@ -14,6 +14,7 @@ from launch_ros.actions import Node
 # Launch argument and node parameter of one name -> type of the parameter, description.
 PARAMETERS = {
     "skills_file": (str, "YAML file that describes this robot: its actions, frames, limits, places, zones"),
+    "ledger_file": (str, "file that tasks and undelivered events outlive a crash in (default: memory only)"),
     "host": (str, "address of the MCP endpoint (node's default: 127.0.0.1, this machine only)"),
     "port": (int, "TCP port of the MCP endpoint (node's default: 8765)"),
     "server_name": (str, "name of this server in events, as the chat app knows it"),

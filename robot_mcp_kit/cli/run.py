@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from robot_mcp_kit.cli.common import existing_file, require, require_ros, ros_arguments
 
@@ -34,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="speak MCP on standard input and output instead of HTTP (for a client that starts the server)",
     )
+    parser.add_argument(
+        "--ledger",
+        metavar="FILE",
+        help="file that tasks and events outlive a crash in (default: memory only)",
+    )
     parser.add_argument("--namespace", metavar="NS", help="ROS namespace of the node (default: the root)")
     parser.add_argument(
         "--log-format", choices=("pretty", "json"), help="log lines on stderr (default: pretty)"
@@ -61,6 +67,7 @@ def node_argv(args: argparse.Namespace) -> list[str]:
     return ros_arguments(
         {
             "skills_file": skills,
+            "ledger_file": None if args.ledger is None else str(Path(args.ledger).expanduser().resolve()),
             "host": args.host,
             "port": args.port,
             "stdio": args.stdio,
