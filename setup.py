@@ -13,7 +13,7 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
         (f"share/{NAME}/launch", sorted(glob("launch/*.launch.py"))),
-        (f"share/{NAME}/config", sorted(glob("config/*.yaml"))),
+        (f"share/{NAME}/config", sorted(glob("config/*"))),
         # Not console scripts: `bridge` and `sim` are no names for everybody's PATH. `ros2 run` looks here.
         (f"lib/{NAME}", sorted(glob("scripts/*"))),
     ],
