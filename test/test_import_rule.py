@@ -25,10 +25,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "skills": frozenset({CONTRACT}),
     "safety": frozenset({CONTRACT, "skills"}),
     "bridge": frozenset({CONTRACT, "skills", "safety"}),
-    "client": frozenset({CONTRACT}),
+    "promcp": frozenset({CONTRACT}),
+    "client": frozenset({CONTRACT, "promcp"}),
     "ros": frozenset({CONTRACT, "skills", "safety", "bridge"}),
-    "server": frozenset({CONTRACT, "skills", "safety", "bridge"}),
-    "promcp": frozenset({CONTRACT, "skills", "safety", "bridge", "server"}),
+    "server": frozenset({CONTRACT, "promcp", "skills", "safety", "bridge"}),
     "rcp": frozenset({CONTRACT, "skills", "safety", "bridge"}),
     "sim": frozenset({CONTRACT}),
     "testing": frozenset({CONTRACT, "skills", "bridge", "client"}),
@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 ROS = frozenset({"rclpy", "rcl_interfaces", "ament_index_python", "launch", "launch_ros", "tf2_ros"})
 ROS_ROOMS = frozenset({"ros", "sim"})
 MCP = frozenset({"mcp", "fastmcp"})
-MCP_ROOMS = frozenset({"server", "client", "promcp"})
+MCP_ROOMS = frozenset({"server", "client"})
 LAZY_MCP = frozenset({f"{PACKAGE}.fastmcp_ext"})
 """May import mcp, but only inside a function or for type checking."""
 

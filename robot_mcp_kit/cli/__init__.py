@@ -1,4 +1,4 @@
-"""The ``robot-mcp-kit`` command: ``run``, ``sim``, ``events``, ``demo``, ``doctor``.
+"""The ``robot-mcp-kit`` command: ``run``, ``sim``, ``events``, ``demo``, ``doctor``, ``lint``.
 
 Each sub-command is a module with ``add_arguments`` and ``execute``. The modules import rclpy, mcp and rich
 only inside ``execute``, so that ``--help`` and a typing mistake answer at once and on a machine that has
@@ -11,13 +11,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from robot_mcp_kit.cli import demo, doctor, events, run, sim
+from robot_mcp_kit.cli import demo, doctor, events, lint, run, sim
 from robot_mcp_kit.cli.common import EXIT_INTERRUPTED, EXIT_USAGE, CliError, split_ros_arguments
 from robot_mcp_kit.version import package_version
 
 __all__ = ["build_parser", "main"]
 
-_COMMANDS = {"run": run, "sim": sim, "events": events, "demo": demo, "doctor": doctor}
+_COMMANDS = {"run": run, "sim": sim, "events": events, "demo": demo, "doctor": doctor, "lint": lint}
 _TAKES_ROS_ARGUMENTS = frozenset({"run", "sim", "doctor"})
 
 
