@@ -77,7 +77,9 @@ class Setup:
         metadata = [self.root / name for name in ("pyproject.toml", "setup.py", "setup.cfg", "README.md")]
         package = _digest([wheels, *metadata, *map(str, self._links().items())])
         digests = {"python": python, "wheels": wheels, "package": package}
-        builder = _digest([wheels, tools / "build_interfaces.py", tools / "interface_packages.py"])
+        # The generators come with ROS: a newer linter is no reason to build again.
+        rosidl = _digest([python, self._requirement_files()[0]])
+        builder = _digest([rosidl, tools / "build_interfaces.py", tools / "interface_packages.py"])
         for name in self.packages:
             below = sorted(self.packages[name].depends & self.packages.keys())
             parts = [self.packages[each].digest() for each in (name, *below)]

@@ -129,6 +129,25 @@ def test_a_changed_definition_rebuilds_its_package_and_those_that_contain_it(mak
     assert all("build_interfaces" in text for text in again.commands)
 
 
+def test_another_version_of_a_tool_is_installed_and_nothing_is_built_again(make: Make, root: Path) -> None:
+    make().run(None)
+    pins = root / "tools/requirements/constraints.txt"
+    pins.write_text(pins.read_text().replace("ruff==", "ruff==9"))
+    again = make()
+    again.run(None)
+    assert len([text for text in again.commands if "pip" in text]) == 2
+    assert again.built() == []
+
+
+def test_other_wheels_build_everything_again(make: Make, root: Path) -> None:
+    make().run(None)
+    wheels = root / "tools/requirements/ros-kilted.txt"
+    wheels.write_text(wheels.read_text().replace("rclpy[fastrtps]==", "rclpy[fastrtps]==1"))
+    again = make()
+    again.run(None)
+    assert again.built() == BUILT
+
+
 def test_a_changed_launch_file_is_a_link_and_a_new_one_becomes_one(make: Make, root: Path) -> None:
     make().run(None)
     (root / "launch/new.launch.py").write_text("")
