@@ -58,6 +58,8 @@ class Pending:
     expires_s: float
     """Monotonic."""
     outcome: asyncio.Future[Decision] = field(repr=False)
+    note: str = ""
+    """Why no standing approval covers it."""
 
     def public(self, now_s: float) -> dict[str, Any]:
         """What an operator's page or terminal shows, the token included."""
@@ -70,6 +72,7 @@ class Pending:
             "risk": self.risk,
             "goal_sha256": self.goal_hash,
             "requester": self.requester.record(),
+            "note": self.note,
             "expires_in_s": round(max(0.0, self.expires_s - now_s), 1),
         }
 
@@ -97,7 +100,15 @@ class ApprovalDesk:
         self.on_change = on_change
 
     def ask(
-        self, *, task_id: str, skill: str, summary: str, risk: str, goal_hash: str, requester: Requester
+        self,
+        *,
+        task_id: str,
+        skill: str,
+        summary: str,
+        risk: str,
+        goal_hash: str,
+        requester: Requester,
+        note: str = "",
     ) -> Pending:
         """Begin to wait.
 
@@ -123,6 +134,7 @@ class ApprovalDesk:
             asked_s=now_s,
             expires_s=now_s + self._timeout_s,
             outcome=asyncio.get_running_loop().create_future(),
+            note=note,
         )
         self._pending[pending.token] = pending
         self.on_change()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -97,7 +97,7 @@ class StandingBook:
 
     Args:
         approvals: from the file and from the state directory.
-        operator_key: verifies the signatures; ``None``: none is valid.
+        operator_keys: any of them verifies a signature.
         robot: this robot's name.
         watch: the wall clock.
         uses: how often each was used so far, by id.
@@ -106,7 +106,7 @@ class StandingBook:
     def __init__(
         self,
         approvals: Iterable[StandingApprovalSection],
-        operator_key: str | None,
+        operator_keys: Sequence[str],
         robot: str,
         watch: WallWatch,
         uses: Mapping[str, int] | None = None,
@@ -117,18 +117,16 @@ class StandingBook:
         self.invalid: dict[str, str] = {}
         """Id -> why it does not hold, for the log."""
         for approval in approvals:
-            fault = self._fault(approval, operator_key)
+            fault = self._fault(approval, operator_keys)
             if fault is None:
                 self.valid.append(approval)
             else:
                 self.invalid[approval.id] = fault
 
-    def _fault(self, approval: StandingApprovalSection, operator_key: str | None) -> str | None:
+    def _fault(self, approval: StandingApprovalSection, keys: Sequence[str]) -> str | None:
         if approval.robot != self._robot:
             return f"it is for the robot {approval.robot!r}"
-        if operator_key is None:
-            return "there is no operator key to verify it"
-        if not is_signed(approval, operator_key):
+        if not any(is_signed(approval, key) for key in keys):
             return "its signature is not the operator's over these words"
         if any(approval.id == other.id for other in self.valid):
             return "another one has the same id"
@@ -195,6 +193,3 @@ class StandingBook:
             elif placed[0] != place.frame or not point_in_polygon(placed[1], corners):
                 x, y = placed[1]
                 yield f"({x:.2f}, {y:.2f}) in {placed[0]} is outside its place"
-
-
-Loader = Callable[[], Iterable[StandingApprovalSection]]

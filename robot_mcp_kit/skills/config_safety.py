@@ -291,9 +291,8 @@ class AuditSection(Section):
 class SafetySection(Section):
     """The whole section. Every part may be left out."""
 
-    operator_key: Literal["demo"] | None = None
-    """``demo``: the key that everybody knows, for simulated robots. Else the key comes from the environment
-    or the state directory, never from this file."""
+    trust_demo_key: bool = False
+    """Standing approvals signed with the key that everybody knows hold too. For simulated robots."""
     approval: Approval = "standing"
     """``required``: a person for each motion. ``standing``: a signed standing approval does as well."""
     approval_timeout_s: Annotated[Positive, Field(le=MAX_APPROVAL_S)] = MAX_APPROVAL_S
