@@ -7,68 +7,11 @@ from typing import Any
 
 import pytest
 
-from robot_mcp_kit.bridge.ledger import Change, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.progress import ProgressGate
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
-from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.bridge.waiting import error_of, finish_now, first_of
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.testing.clock import FakeClock, settle
-
-
-def row(task_id: str, key: str | None = None) -> LedgerRow:
-    return LedgerRow(task_id, "navigate_to", "/navigate_to_pose", "hash", key)
-
-
-def test_a_row_keeps_what_an_update_does_not_name() -> None:
-    ledger = MemoryLedger()
-    ledger.record(row("t1", "k"))
-    ledger.update("t1", Change(state=RunState.SENDING, goal_id="g"))
-    ledger.update("t1", Change(state=RunState.ENDED, ending=Ending.FAILED, error_code="X"))
-    found = ledger.by_key("k")
-    assert found is not None
-    assert (found.goal_id, found.state, found.ending, found.error_code) == (
-        "g",
-        RunState.ENDED,
-        Ending.FAILED,
-        "X",
-    )
-    assert ledger.open_rows() == []
-
-
-def test_a_task_or_key_is_written_once() -> None:
-    ledger = MemoryLedger()
-    ledger.record(row("t1", "k"))
-    with pytest.raises(LedgerError):
-        ledger.record(row("t1"))
-    with pytest.raises(LedgerError):
-        ledger.record(row("t2", "k"))
-    with pytest.raises(LedgerError):
-        ledger.update("t3", Change(state=RunState.ENDED))
-    assert ledger.get("t2") is None
-
-
-def test_the_oldest_ended_rows_go_first_and_running_ones_stay() -> None:
-    ledger = MemoryLedger(max_ended_retained=2)
-    for number in range(5):
-        ledger.record(row(f"t{number}", f"k{number}"))
-    for number in (3, 1, 2):
-        ledger.update(f"t{number}", Change(state=RunState.ENDED))
-    assert ledger.get("t3") is None
-    assert ledger.by_key("k3") is None
-    assert [r.task_id for r in ledger.open_rows()] == ["t0", "t4"]
-    assert ledger.get("t1") is not None
-
-
-def test_a_ledger_needs_room_that_is_not_negative() -> None:
-    with pytest.raises(ValueError, match="max_ended_retained"):
-        MemoryLedger(max_ended_retained=-1)
-
-
-def test_the_hash_does_not_see_the_order_of_arguments() -> None:
-    assert hash_arguments("go", {"a": 1, "b": 2}) == hash_arguments("go", {"b": 2, "a": 1})
-    assert hash_arguments("go", {"a": 1}) != hash_arguments("go", {"a": 2})
-    assert hash_arguments("go", {"a": 1}) != hash_arguments("come", {"a": 1})
 
 
 def test_the_gate_lets_the_latest_through_once_a_period() -> None:
