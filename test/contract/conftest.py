@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, settings
 
 from robot_mcp_kit import EventPoster, TaskManager
 from robot_mcp_kit.testing import CollectingPoster, FakeClock
+
+# A busy machine is no failure; HYPOTHESIS_PROFILE=thorough is for the long run before a release.
+settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "thorough", max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SECRET = "s3cret"
 URL = "http://127.0.0.1:9/api/agent/events"

@@ -178,7 +178,7 @@ BASE_PROGRAM = """
 import asyncio, json, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
-import robot_mcp_kit
+import robot_mcp_kit, robot_mcp_kit.testing, robot_mcp_kit.outbox_sqlite
 from robot_mcp_kit import EventPoster, TaskManager, verify
 
 got = []
