@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from robot_mcp_kit.client.result_size import shortened
+
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
@@ -16,6 +18,12 @@ class ToolAnswer:
     text: str
     structured: Mapping[str, Any] = field(default_factory=dict)
     is_error: bool = False
+    max_chars: int = 25_000
+    """Of the text that a model may see."""
+
+    def for_model(self) -> str:
+        """The text, cut with a word about it when it is longer than a model should get."""
+        return shortened(self.text, self.max_chars)
 
     def content(self) -> dict[str, Any]:
         """The structured content, or the text parsed as JSON; ``{"result": ...}`` around what is no
