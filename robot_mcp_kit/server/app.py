@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
+from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, SecretStr
 from starlette.applications import Starlette
@@ -15,7 +16,13 @@ from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.fastmcp_ext import register_task_tools
 from robot_mcp_kit.server.actions import list_actions_tool
 from robot_mcp_kit.server.auth import SCOPE, BearerToken
-from robot_mcp_kit.server.tools import skill_tool, stop_tool
+from robot_mcp_kit.server.handles import Handles
+from robot_mcp_kit.server.pushing import TaskPush
+from robot_mcp_kit.server.resources import add_prompts, add_robot_resources, add_task_resources
+from robot_mcp_kit.server.tasks_extension import TasksExtension
+from robot_mcp_kit.server.tools import make_tool, skill_tool, stop_tool
+from robot_mcp_kit.server.waiting import await_tool
+from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.tasks import TaskManager
 from robot_mcp_kit.version import package_version
@@ -24,9 +31,9 @@ MCP_PATH = "/mcp"
 
 INSTRUCTIONS = (
     "This server drives one robot. Starting a skill answers at once with a task (task_id, state running); "
-    "the robot moves on while you do other things. Follow a task with get_task, end it with cancel_task, see "
-    "all with list_tasks. stop ends every motion at once. Lengths are metres, angles radians, times seconds; "
-    "poses are in the frame that the argument names."
+    "the robot moves on while you do other things. Follow a task with get_task, or wait for its end with "
+    "await_task and its handle; end it with cancel_task, see all with list_tasks. stop ends every motion at "
+    "once. Lengths are metres, angles radians, times seconds; poses are in the frame that the argument names."
 )
 
 
@@ -38,6 +45,8 @@ def build_mcp_server(
     token: SecretStr | None = None,
     url: str = "",
     catalog: ActionCatalog | None = None,
+    handles: Handles | None = None,
+    config: RobotConfig | None = None,
 ) -> MCPServer:
     """The MCP server: one tool a skill, ``stop``, and the contract's three task tools.
 
@@ -48,7 +57,11 @@ def build_mcp_server(
         token: demanded as a bearer token on every request when given.
         url: this endpoint's own URL, for the protected-resource metadata; needed with a token.
         catalog: also offer ``list_actions`` over it.
+        handles: of the motions; without them, handles that end with this process.
+        config: also offer the robot's skills, places and map as resources, and prompts about them.
     """
+    if handles is None:
+        handles = Handles(manager, saved=bridge.ledger.saved_task)
     auth = None
     if token is not None:
         auth = AuthSettings(
@@ -57,20 +70,29 @@ def build_mcp_server(
             required_scopes=[SCOPE],
             validate_token_resource=False,
         )
+    bus = InMemorySubscriptionBus()
     server = MCPServer(
         name,
         version=package_version(),
         instructions=INSTRUCTIONS,
         tools=[
-            *(skill_tool(skill, bridge) for skill in bridge.skills.values()),
+            *(skill_tool(skill, bridge, handles) for skill in bridge.skills.values()),
+            await_tool(handles, make_tool),
             stop_tool(bridge),
             *([] if catalog is None else [list_actions_tool(catalog)]),
         ],
         token_verifier=None if token is None else BearerToken(token),
         auth=auth,
+        extensions=[TasksExtension(handles, frozenset(bridge.skills))],
+        subscriptions=bus,
         log_level="WARNING",
     )
     register_task_tools(server, manager)
+    add_task_resources(server, manager)
+    TaskPush(manager, bus).install(server)
+    if config is not None:
+        add_robot_resources(server, bridge, config)
+        add_prompts(server, bridge, config)
     return server
 
 

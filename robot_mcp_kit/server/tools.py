@@ -2,15 +2,22 @@
 
 The bridge validates (with its own models, so that a misspelt argument is refused and not dropped, as the SDK
 would); this module only describes, forwards and phrases the answer.
+
+Each skill's tool has two forms. Without ``wait_s`` it begins the motion and answers at once with the task and
+a handle. With it, it blocks until the end or the limit. A caller that goes away while it is blocked never
+learns a handle: without an idempotency key its motion is stopped, with one it goes on, because the same call
+finds it again (L24).
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
@@ -18,7 +25,15 @@ from pydantic import ConfigDict
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.errors import ArgumentError, TaskError
-from robot_mcp_kit.models import TaskInfo
+from robot_mcp_kit.server.answers import MotionAnswer, outcome, started
+from robot_mcp_kit.server.handles import Handles
+from robot_mcp_kit.server.waiting import (
+    MAX_WAIT_S,
+    ProgressTeller,
+    cancel_left_alone,
+    check_wait,
+    wait_for_end,
+)
 from robot_mcp_kit.skills.base import Skill
 
 logger = logging.getLogger(__name__)
@@ -36,6 +51,18 @@ IDEMPOTENCY_SCHEMA: dict[str, Any] = {
         "same task and moves nothing again; use one whenever you might retry."
     ),
 }
+WAIT_SCHEMA: dict[str, Any] = {
+    "type": "number",
+    "minimum": 0,
+    "maximum": MAX_WAIT_S,
+    "default": 0,
+    "description": (
+        "Seconds to wait for the end. 0: answer at once with a task and a handle. More: answer how it "
+        f"ended, or after so long (at most {MAX_WAIT_S:g}) that it still runs, with the handle for "
+        "await_task. If the connection breaks meanwhile the motion is stopped, unless an idempotency_key "
+        "was given: then it goes on, and the same call finds it again."
+    ),
+}
 
 
 class RawArguments(ArgModelBase):
@@ -47,7 +74,8 @@ class RawArguments(ArgModelBase):
         return {"arguments": dict(self.model_extra or {})}
 
 
-Handler = Callable[[dict[str, Any]], Awaitable[CallToolResult]]
+Handler = Callable[..., Awaitable[CallToolResult]]
+"""Called with ``arguments``, and with ``ctx`` where the tool was made ``with_context``."""
 
 
 def make_tool(
@@ -59,6 +87,7 @@ def make_tool(
     schema: dict[str, Any],
     output_model: Any = None,
     annotations: ToolAnnotations,
+    with_context: bool = False,
 ) -> Tool:
     """A tool whose handler gets the raw arguments as one dictionary and answers a finished result."""
     return Tool(
@@ -69,13 +98,13 @@ def make_tool(
         parameters=schema,
         fn_metadata=FuncMetadata(arg_model=RawArguments, output_model=output_model),
         is_async=True,
-        context_kwarg=None,
+        context_kwarg="ctx" if with_context else None,
         annotations=annotations,
     )
 
 
 def input_schema(skill: Skill) -> dict[str, Any]:
-    """The JSON Schema of a skill's tool: its own arguments, ``triggers`` and ``idempotency_key``."""
+    """The JSON Schema of a skill's tool: its own arguments, ``triggers``, ``idempotency_key``, ``wait_s``."""
     schema = skill.arguments.model_json_schema()
     properties = schema.setdefault("properties", {})
     properties["triggers"] = TRIGGER_SCHEMA | {
@@ -87,24 +116,35 @@ def input_schema(skill: Skill) -> dict[str, Any]:
         )
     }
     properties["idempotency_key"] = IDEMPOTENCY_SCHEMA
+    properties["wait_s"] = WAIT_SCHEMA
     schema["additionalProperties"] = False
     return schema
 
 
-def skill_tool(skill: Skill, bridge: Bridge) -> Tool:
-    """The tool that starts a skill and answers at once with its task."""
+def skill_tool(skill: Skill, bridge: Bridge, handles: Handles) -> Tool:
+    """The tool that starts a skill: answers at once with its task, or waits for the end."""
 
-    async def call(arguments: dict[str, Any]) -> CallToolResult:
+    async def call(arguments: dict[str, Any], ctx: Context[Any, Any]) -> CallToolResult:
         arguments = dict(arguments)
         triggers = _from_text(arguments.pop("triggers", None))
         key = arguments.pop("idempotency_key", None)
         try:
-            info = await bridge.start(skill.name, arguments, triggers=triggers, idempotency_key=key)
+            wait_s = check_wait(arguments.pop("wait_s", None))
+            begun = bridge.begin(skill.name, arguments, triggers=triggers, idempotency_key=key)
         except ArgumentError as error:
             return argument_refused(error)
         except TaskError as error:
             return task_refused(error)
-        return task_answer(info)
+        info, started_now = begun.info, not begun.existing
+        if wait_s <= 0:
+            return started(info, handles, started_now=started_now)
+        try:
+            await wait_for_end(handles.manager, info.task_id, wait_s, tell=ProgressTeller(ctx))
+        except asyncio.CancelledError:
+            if key is None:
+                cancel_left_alone(handles.manager, info.task_id)
+            raise
+        return outcome(handles.get(info.task_id) or info, handles, started_now=started_now)
 
     return make_tool(
         skill.name,
@@ -112,10 +152,11 @@ def skill_tool(skill: Skill, bridge: Bridge) -> Tool:
         title=skill.title,
         description=skill.description,
         schema=input_schema(skill),
-        output_model=TaskInfo,
+        output_model=MotionAnswer,
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
         ),
+        with_context=True,
     )
 
 
@@ -149,12 +190,6 @@ def stop_tool(bridge: Bridge) -> Tool:
             read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),
     )
-
-
-def task_answer(info: TaskInfo) -> CallToolResult:
-    """The contract's answer: the TaskInfo as JSON text, and the same as structured content."""
-    text = info.model_dump_json()
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
 
 
 def argument_refused(error: ArgumentError) -> CallToolResult:

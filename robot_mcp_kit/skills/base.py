@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
+from robot_mcp_kit.skills.conditions import Precondition
 
 
 class GoalStatus(IntEnum):
@@ -155,6 +156,10 @@ class Skill(abc.ABC):
     """Parts of the robot that the goal moves (``base``, ``arm``, ``gripper``). Goals of different skills that
     share one must not run at the same time, whatever their action servers think of it.
     """
+    preconditions: tuple[Precondition, ...] = ()
+    """Checked on the measured world before anything moves, and readable before the call."""
+    effects: tuple[str, ...] = ()
+    """What holds after success, in words: "the robot is at the place"."""
     stop_topic: StopTopic | None = None
     """What a cancel really needs beyond ``cancel_goal``: published once with each cancel request."""
     after_stop: str = ""
