@@ -193,7 +193,8 @@ class Adoption:
         except Exception as error:  # a plan that the skill of today cannot read must not lose the goal
             logger.exception("task %s: its plan is not understood any more", row.task_id)
             gone = GoneSkill(row, f"Its plan is not understood any more ({error})")
-            return GoalRun(gone, _spec(gone, row), port, triggers, self._around(skill), resumes=resumes)
+            spec = GoalSpec({}, _words(row))
+            return GoalRun(gone, spec, port, triggers, self._around(skill), resumes=resumes)
 
     def _triggers(self, skill: Skill, saved: SavedTask | None) -> TriggerSet:
         if saved is None:
@@ -214,8 +215,12 @@ def _spec(skill: Skill, row: LedgerRow) -> GoalSpec:
     if row.plan is not None:
         return plan_from_json(row.plan)
     if isinstance(skill, GoneSkill):
-        return GoalSpec({}, f"{row.skill} of an earlier configuration")
+        return GoalSpec({}, _words(row))
     return skill.goal(parse_arguments(skill.arguments, row.arguments))
+
+
+def _words(row: LedgerRow) -> str:
+    return f"a goal of {row.skill} from before the restart"
 
 
 def _failing(failure: TaskFailure) -> TaskBody:
