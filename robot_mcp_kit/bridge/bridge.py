@@ -22,6 +22,9 @@ from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError
 from robot_mcp_kit.models import TaskFailure, TaskInfo, TaskState
+from robot_mcp_kit.safety.guard import Guard
+from robot_mcp_kit.safety.principals import Requester
+from robot_mcp_kit.safety.refusals import ESTOP, safety_failure
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import GoalSpec, Skill, SkillArguments, fit_goal
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
@@ -84,6 +87,7 @@ class Bridge:
         manager: owns the tasks.
         ports: finds action servers.
         config: the checked YAML.
+        guard: asked at every step of every goal; built for the same skills.
         settings: times.
         skills: instead of those built from ``config``.
         where: where the robot is now in the map frame, if somebody knows.
@@ -97,6 +101,7 @@ class Bridge:
         ports: ActionPorts,
         config: RobotConfig,
         *,
+        guard: Guard,
         settings: BridgeSettings | None = None,
         skills: Mapping[str, Skill] | None = None,
         where: WhereIsRobot | None = None,
@@ -108,6 +113,8 @@ class Bridge:
         self.ledger: Ledger = ledger if ledger is not None else MemoryLedger()
         self.refusing: TaskFailure | None = None
         """Why nothing new is started now; what runs is not touched."""
+        self._guard = guard
+        guard.on_estop = self._on_estop
         self._manager = manager
         self._ports = ports
         self._config = config
@@ -124,9 +131,16 @@ class Bridge:
         *,
         triggers: Any = None,
         idempotency_key: Any = None,
+        requester: Requester | None = None,
     ) -> TaskInfo:
         """As :meth:`begin`; only the task."""
-        return self.begin(skill_name, arguments, triggers=triggers, idempotency_key=idempotency_key).info
+        return self.begin(
+            skill_name,
+            arguments,
+            triggers=triggers,
+            idempotency_key=idempotency_key,
+            requester=requester,
+        ).info
 
     def begin(
         self,
@@ -135,6 +149,7 @@ class Bridge:
         *,
         triggers: Any = None,
         idempotency_key: Any = None,
+        requester: Requester | None = None,
     ) -> Started:
         """Validate, write down, start the task, and return without waiting for the action server (B1).
 
@@ -145,13 +160,15 @@ class Bridge:
             idempotency_key: text; the same key with the same arguments answers with the same task, running or
                 ended, as long as the ledger keeps it, and moves nothing again. Also while nothing new may
                 start, and after a restart with a ledger on disk.
+            requester: who asks, for approvals and the audit trail.
 
         Raises:
             ArgumentError: names the argument (or ``triggers[i].field``, ``idempotency_key``); nothing moved.
             TaskError: refused for another reason, with code and suggestions (``ROS_BUSY``,
-                ``ROS_TYPE_UNAVAILABLE``, ``BRIDGE_LEDGER_UNAVAILABLE``); nothing moved.
+                ``ROS_TYPE_UNAVAILABLE``, ``BRIDGE_LEDGER_UNAVAILABLE``, ``SAFETY_...``); nothing moved.
         """
-        skill = self._skill(skill_name)
+        requester = requester or Requester()
+        skill = self._skill(skill_name, requester)
         parsed = parse_arguments(skill.arguments, arguments)
         attached = check_triggers(triggers)
         watching = TriggerSet(attached, self._config.zones, skill.trigger_types)
@@ -167,11 +184,17 @@ class Bridge:
         spec = skill.goal(parsed)
         port, spec = self._port(skill, spec)
         replaces = self._take_turn(skill, port)
+        clearance = self._guard.admit(skill, spec, port.name, requester=requester, arguments=plain)
         run = GoalRun(skill, spec, port, watching, self._around(skill), tuple(r.task_id for r in replaces))
-        info = self._manager.start(
-            skill.name, run.body, triggers=attached or None, est_duration_s=spec.est_duration_s
-        )
-        run.task_id = info.task_id
+        run.clearance = clearance
+        try:
+            info = self._manager.start(
+                skill.name, run.body, triggers=attached or None, est_duration_s=spec.est_duration_s
+            )
+        except BaseException:
+            self._guard.finished(clearance, result="failed", code="NOT_STARTED", sent=False)
+            raise
+        run.task_id = clearance.task_id = info.task_id
         # The body has not begun: the row is there before the goal's first step (B2).
         row = LedgerRow(
             info.task_id,
@@ -197,10 +220,11 @@ class Bridge:
         )
         return Started(info, spec.summary, run.replaces)
 
-    def _skill(self, name: str) -> Skill:
+    def _skill(self, name: str, requester: Requester) -> Skill:
         try:
             return self.skills[name]
         except KeyError:
+            self._guard.unknown_skill(name, requester)
             message = f'there is no skill "{name}".{did_you_mean(name, self.skills)}'
             raise ArgumentError("skill", message, allowed=nearest_first(name, self.skills)) from None
 
@@ -263,6 +287,7 @@ class Bridge:
 
     def _around(self, skill: Skill) -> Surroundings:
         return Surroundings(
+            guard=self._guard,
             ledger=self.ledger,
             clock=self._clock,
             settings=RunSettings.of(self.settings, self._config.skills.get(skill.name)),
@@ -313,6 +338,8 @@ class Bridge:
                 run.repeat_cancel()
             else:
                 run.request_cancel(reason)
+        await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
+        self._guard.stopped(reason, [run.task_id for run in runs])
         answers = await asyncio.gather(
             *(self._manager.cancel(run.task_id) for run in runs), return_exceptions=True
         )
@@ -339,6 +366,12 @@ class Bridge:
             if ended
             else "Still stopping.",
         )
+
+    def _on_estop(self, reason: str) -> None:
+        """Stop whatever runs, at once; the tasks fail as stopped for safety."""
+        failure = safety_failure(ESTOP, f"It was latched for: {reason}.")
+        for run in self._live_runs():
+            run.halt(failure)
 
     def fail_all(self, error_code: str, message: str) -> None:
         """Fail every running task at once: the connection to the robot is gone, nothing can be followed."""

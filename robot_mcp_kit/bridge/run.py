@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from robot_mcp_kit.bridge.base import GoalResult
+from robot_mcp_kit.bridge.guarding import GuardedRun
 from robot_mcp_kit.bridge.outcomes import (
     NOTHING_SENT_STOP,
     REFUSED_STOP,
@@ -21,7 +22,7 @@ from robot_mcp_kit.bridge.outcomes import (
     stop_by_status,
     task_error,
 )
-from robot_mcp_kit.bridge.run_core import Resumption, RunCore
+from robot_mcp_kit.bridge.run_core import Resumption
 from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState
 from robot_mcp_kit.bridge.waiting import error_of, finish_now, first_of
 from robot_mcp_kit.errors import GoalFieldError
@@ -36,7 +37,7 @@ ORPHAN_WAIT_S = 60.0
 FAULT_WINDOW_S = 1.0
 
 
-class GoalRun(RunCore):
+class GoalRun(GuardedRun):
     """The state machine. See :class:`RunCore` for how it is built and what can be told to it."""
 
     _result: dict[str, Any] | None = None
@@ -57,7 +58,10 @@ class GoalRun(RunCore):
             self._emit({"phase": "resuming", "goal": self.spec.summary, "note": note})
         work = self.follow()
         try:
-            await asyncio.wait({work})
+            await asyncio.wait({work, self._be_overdue()}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and self.halted is not None:
+                self._report_stop(ctx)
+                raise task_error(self._halt_failure(self._bridge_failure("ROS_CANCEL_UNCONFIRMED").message))
         except asyncio.CancelledError:
             self.request_cancel("the task was cancelled")
             await first_of(self._clock, work, timeout_s=self._settings.bridge.cancel_grace_s)
@@ -101,13 +105,17 @@ class GoalRun(RunCore):
                 await self._resume(self._resumes)
             else:
                 await self._find_server()
+                await self._get_approval()
                 await self._wait_for_turn()
                 await self._send()
             self._result = await self._execute()
             self._end(Ending.SUCCEEDED)
         except RunStopped as stopped:
             self.stop = stopped.stop
-            if self._preempted:
+            if self.halted is not None:
+                self._failure = self._halt_failure(stopped.stop.note)
+                self._end(Ending.FAILED, self._failure.error_code)
+            elif self._preempted:
                 detail = f"The task {self._takeover.by} took over. {stopped.stop.note}"
                 self._failure = self._bridge_failure("ROS_PREEMPTED", detail)
                 self._end(Ending.FAILED, "ROS_PREEMPTED")
@@ -178,12 +186,15 @@ class GoalRun(RunCore):
     async def _send_once(self) -> bool:
         """Send under a fresh id; ``False`` when the server refused."""
         goal_id = uuid4()
+        permit = await self._get_permit(goal_id)
+        # No waiting from here to the sending: what the guard has just seen must still hold.
         self._write_down_sending(goal_id)
         self.goal_id = goal_id
         self._to(RunState.SENDING)
         self._around.on_sending(self)
         self._open_watch(goal_id)
-        sending = asyncio.create_task(self.port.send_goal(goal_id, self.spec.fields))
+        self._begin_hold()
+        sending = asyncio.create_task(self.port.send_goal(permit.goal_id, permit.spend()))
         self._around.keep(sending)
         sending.add_done_callback(lambda _: self._late_answer(sending, goal_id))
         # Not interrupted by a cancel: whether there is a goal to cancel has to be known first.
@@ -205,6 +216,7 @@ class GoalRun(RunCore):
             return True
         self._close_watch()
         self._around.on_refused(self)
+        self._around.guard.not_taken(self._cleared())
         if self.cancel_requested:
             raise RunStopped(REFUSED_STOP)
         return False
@@ -243,7 +255,9 @@ class GoalRun(RunCore):
     async def _resume(self, resumes: Resumption) -> None:
         """Find the goal that the bridge before this one sent or was about to send; send nothing (B24)."""
         goal_id, bridge = resumes.goal_id, self._settings.bridge
+        self.clearance = self._around.guard.adopt(self.task_id, self.skill.name, str(goal_id))
         self._open_watch(goal_id)
+        self._begin_hold()
         wait_s = max(self._settings.server_wait_s, bridge.server_lost_timeout_s)
         ready = asyncio.ensure_future(self.port.wait_for_server(wait_s))
         try:
@@ -362,6 +376,7 @@ class GoalRun(RunCore):
         self._lane.close(self._clock.now())
         self.ending = ending
         self._to(RunState.ENDED, error_code or ending.value, ending=ending, error_code=error_code)
+        self._write_end(ending, error_code)
         if not self.ended.done():
             self.ended.set_result(None)
         if error_code == "ROS_SERVER_LOST":
@@ -371,6 +386,10 @@ class GoalRun(RunCore):
         if self.stop is not None and self._ctx is None:
             # The body's grace was over before the robot's goal: polling learns it now (B21).
             self._around.annotate(self.task_id, self.stop.payload(ended=True))
+
+    def _halt_failure(self, note: str) -> TaskFailure:
+        assert self.halted is not None  # noqa: S101 - the caller looked
+        return self.halted.model_copy(update={"message": f"{self.halted.message} {note}"})
 
     def _report_stop(self, ctx: TaskContext) -> None:
         ended = self.state is RunState.ENDED

@@ -248,6 +248,7 @@ class RunCore:
                 now_s = self._clock.now()
                 if self._server_found and self.state not in NOTHING_SENT | {RunState.ENDED}:
                     self._server.look(now_s)
+                self._look_after_safety()
                 self._lane.tick(now_s)
                 limit_s = self._settings.feedback_timeout_s
                 if self.state is RunState.EXECUTING and limit_s is not None:
@@ -260,6 +261,9 @@ class RunCore:
                     self._question.ask_again()
             except Exception:
                 logger.exception("task %s: the watchdog stumbled", self.task_id)
+
+    def _look_after_safety(self) -> None:
+        """Told by the run that knows the guard."""
 
     def _silence_note(self, silent_s: float) -> str:
         logger.warning("task %s: no feedback for %.1f s", self.task_id, silent_s)

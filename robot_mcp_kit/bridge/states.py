@@ -11,6 +11,8 @@ class RunState(StrEnum):
     PREPARED = "prepared"
     """Validated and written down; nothing sent."""
     WAITING_FOR_SERVER = "waiting_for_server"
+    AWAITING_APPROVAL = "awaiting_approval"
+    """A person has to agree first."""
     WAITING_FOR_TURN = "waiting_for_turn"
     """Goals of other action servers that move the same part of the robot are being stopped first."""
     SENDING = "sending"
@@ -39,7 +41,8 @@ class Ending(StrEnum):
 _S = RunState
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.PREPARED: frozenset({_S.WAITING_FOR_SERVER, _S.ENDED}),
-    _S.WAITING_FOR_SERVER: frozenset({_S.WAITING_FOR_TURN, _S.ENDED}),
+    _S.WAITING_FOR_SERVER: frozenset({_S.AWAITING_APPROVAL, _S.WAITING_FOR_TURN, _S.ENDED}),
+    _S.AWAITING_APPROVAL: frozenset({_S.WAITING_FOR_TURN, _S.ENDED}),
     _S.WAITING_FOR_TURN: frozenset({_S.SENDING, _S.ENDED}),
     _S.SENDING: frozenset({_S.EXECUTING, _S.BACKING_OFF, _S.SEARCHING, _S.ENDED}),
     _S.BACKING_OFF: frozenset({_S.SENDING, _S.ENDED}),
@@ -53,7 +56,9 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
 a goal that may have been accepted is never followed by a second one; and nothing leads from RESUMING back to
 SENDING."""
 
-NOTHING_SENT = frozenset({_S.PREPARED, _S.WAITING_FOR_SERVER, _S.WAITING_FOR_TURN, _S.BACKING_OFF})
+NOTHING_SENT = frozenset(
+    {_S.PREPARED, _S.WAITING_FOR_SERVER, _S.AWAITING_APPROVAL, _S.WAITING_FOR_TURN, _S.BACKING_OFF}
+)
 """In these states no goal of this run is, or may be, at a server."""
 
 PERHAPS_ACCEPTED = frozenset({_S.SENDING, _S.SEARCHING})

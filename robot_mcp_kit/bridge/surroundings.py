@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from robot_mcp_kit.bridge.ledger import Ledger
 from robot_mcp_kit.bridge.settings import RunSettings
 from robot_mcp_kit.clock import Clock
+from robot_mcp_kit.safety.guard import Guard
 
 if TYPE_CHECKING:
     from robot_mcp_kit.bridge.run import GoalRun
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class Surroundings:
     """Given to every run by its bridge."""
 
+    guard: Guard
     ledger: Ledger
     clock: Clock
     settings: RunSettings

@@ -7,6 +7,7 @@ touched: a line that a crash or a full disk tore stays as it is, and the next re
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import fcntl
 import hashlib
@@ -30,6 +31,7 @@ from robot_mcp_kit.safety.audit_records import (
     ChainReader,
     Record,
     TrailState,
+    hash_of,
     line_of,
     scrub,
 )
@@ -44,7 +46,72 @@ class AuditError(RuntimeError):
     """The trail cannot be written or does not add up: nothing may start."""
 
 
-class AuditTrail:
+class Trail(abc.ABC):
+    """Where requests, decisions, starts and ends are written."""
+
+    @property
+    @abc.abstractmethod
+    def state(self) -> TrailState:
+        """What the trail adds up to now."""
+
+    @abc.abstractmethod
+    def append(self, event: str, **data: Any) -> Record:
+        """Write one record; it is written (not yet safe from a power cut) when this returns.
+
+        Raises:
+            AuditError: it is not, or only in part.
+        """
+
+    @abc.abstractmethod
+    def sync(self) -> None:
+        """Wait until everything written so far is safe. May block for milliseconds.
+
+        Raises:
+            AuditError: it is not.
+        """
+
+    @abc.abstractmethod
+    async def sync_soon(self) -> None:
+        """As :meth:`sync`, without holding up the loop."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Say that this was an orderly end. Harmless when repeated."""
+
+
+class MemoryTrail(Trail):
+    """Forgotten with the process: for tests, and nothing else.
+
+    Args:
+        wall: Unix seconds.
+    """
+
+    def __init__(self, wall: WallClock = time.time) -> None:
+        self._wall, self._state = wall, TrailState()
+        self.records: list[Record] = []
+
+    @property
+    def state(self) -> TrailState:
+        return self._state
+
+    def append(self, event: str, **data: Any) -> Record:
+        record = _new_record(self._state, event, data, self._wall(), ())
+        record["hash"] = hash_of(record)
+        self._state.apply(record)
+        self.records.append(record)
+        return record
+
+    def sync(self) -> None:
+        return
+
+    async def sync_soon(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+class AuditTrail(Trail):
     """Owns a folder. ``append`` may be called from any thread.
 
     Args:
@@ -94,7 +161,6 @@ class AuditTrail:
 
     @property
     def state(self) -> TrailState:
-        """What the trail adds up to now."""
         return self._state
 
     @property
@@ -105,11 +171,6 @@ class AuditTrail:
     # -- writing --------------------------------------------------------------------------------------------
 
     def append(self, event: str, **data: Any) -> Record:
-        """Write one record; it is in the file (not yet on the disk) when this returns.
-
-        Raises:
-            AuditError: it is not, or only in part.
-        """
         with self._lock:
             self._check_whole()
             if self._size >= self._max_bytes and not self._tail:
@@ -117,11 +178,6 @@ class AuditTrail:
             return self._append(event, data)
 
     def sync(self) -> None:
-        """Wait until everything written so far is on the disk. Blocks for milliseconds.
-
-        Raises:
-            AuditError: it is not.
-        """
         seq, digest = self._state.seq, self._state.last_hash
         if seq <= self.synced_seq:
             return
@@ -135,11 +191,10 @@ class AuditTrail:
         self.synced_seq = max(self.synced_seq, seq)
 
     async def sync_soon(self) -> None:
-        """As :meth:`sync`, without holding up the loop: a stop must not wait for a disk."""
+        # A stop must not wait for a disk.
         await asyncio.to_thread(self.sync)
 
     def close(self) -> None:
-        """Say that this was an orderly end. Harmless when repeated."""
         if self._closed:
             return
         self._closed = True
@@ -166,17 +221,7 @@ class AuditTrail:
         return self._put(event, data)
 
     def _put(self, event: str, data: dict[str, Any]) -> Record:
-        now_s = self._wall()
-        record: Record = {
-            **{key: scrub(value, self._secrets) for key, value in data.items()},
-            "seq": self._state.seq + 1,
-            "id": str(uuid.uuid4()),
-            "ts": format_timestamp(datetime.fromtimestamp(now_s, UTC)),
-            "wall_s": round(now_s, 6),
-            "mono_s": round(time.monotonic(), 6),
-            "event": event,
-            "prev": self._state.last_hash,
-        }
+        record = _new_record(self._state, event, data, self._wall(), self._secrets)
         line = line_of(record)
         self._write(line)
         record["hash"] = json.loads(line)["hash"]
@@ -289,6 +334,21 @@ class AuditTrail:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._head_fd = self._lock_fd = -1
+
+
+def _new_record(
+    state: TrailState, event: str, data: dict[str, Any], now_s: float, secrets: Iterable[str]
+) -> Record:
+    return {
+        **{key: scrub(value, secrets) for key, value in data.items()},
+        "seq": state.seq + 1,
+        "id": str(uuid.uuid4()),
+        "ts": format_timestamp(datetime.fromtimestamp(now_s, UTC)),
+        "wall_s": round(now_s, 6),
+        "mono_s": round(time.monotonic(), 6),
+        "event": event,
+        "prev": state.last_hash,
+    }
 
 
 def _from_last_start(files: list[Path]) -> list[Path]:

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.safety import refusals
 from robot_mcp_kit.safety.approvals import ApprovalDesk, ApprovalError, Decision, Pending
-from robot_mcp_kit.safety.audit import AuditError, AuditTrail
+from robot_mcp_kit.safety.audit import AuditError, Trail
 from robot_mcp_kit.safety.clearance import MAX_SENDS, Clearance, Permit, make_permit
 from robot_mcp_kit.safety.estop import EstopLatch
 from robot_mcp_kit.safety.goal_hash import goal_hash
@@ -53,7 +53,7 @@ class Guard:
         self,
         rules: Rulebook,
         *,
-        trail: AuditTrail,
+        trail: Trail,
         estop: EstopLatch,
         desk: ApprovalDesk,
         standing: StandingBook,
@@ -97,7 +97,7 @@ class Guard:
         Raises:
             SafetyRefused: prohibited, latched, out of limits, too often, or the trail cannot be written.
         """
-        rules, at = self._rules.of(skill.name), self._situation()
+        rules, at = self._rules.add(skill), self._situation()
         clearance = Clearance(
             request_id=str(uuid4()),
             skill=skill.name,
@@ -228,16 +228,18 @@ class Guard:
 
     def hold(self, skill: str, on_broken: Callable[[str], None]) -> Hold:
         """Watch over a motion of that skill; ``on_broken`` is called once if something breaks."""
-        rules = self._rules.of(skill)
+        rules = self._rules.get(skill)
 
         def escaped() -> str | None:
-            if not rules.moves_base:
+            if rules is not None and not rules.moves_base:
                 return None
             at = self._situation()
             return self._rules.escaped(at.here, at.floor)
 
         hold = Hold(skill, self._interlocks, self._clock, escaped, on_broken, self._holds.discard)
         self._holds.add(hold)
+        if self.estop.reason is not None:  # a goal of before the restart
+            hold.trip(f"The emergency stop is latched: {self.estop.reason}.")
         return hold
 
     def finished(
@@ -261,12 +263,12 @@ class Guard:
         """
         for request_id, entry in self.trail.state.open.items():
             if entry.get("task_id") == task_id and entry.get("step") == "started":
-                rules = self._rules.of(skill)
+                rules = self._rules.get(skill)
                 clearance = Clearance(
                     request_id=request_id,
                     skill=skill,
                     action="",
-                    risk=rules.risk,
+                    risk=RiskLevel.RESTRICTED if rules is None else rules.risk,
                     requester=Requester("before the restart"),
                     summary="",
                     fields={},

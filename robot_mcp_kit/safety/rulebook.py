@@ -93,17 +93,28 @@ class Rulebook:
         ]
         if complaints:
             raise ConfigError("\n".join(complaints))
-        builder = LimitBuilder(config, self.fence)
-        self._rules = {name: self._of(name, skill, builder) for name, skill in skills.items()}
+        self._builder = LimitBuilder(config, self.fence)
+        self._rules = {name: self._of(name, skill) for name, skill in skills.items()}
+
+    def add(self, skill: Skill) -> SkillRules:
+        """The rules of a skill, made now for one that came later; by its action type, never fewer."""
+        if skill.name not in self._rules:
+            self._rules[skill.name] = self._of(skill.name, skill)
+        return self._rules[skill.name]
 
     def of(self, skill: str) -> SkillRules:
-        """Raises KeyError for a skill that was not there at the start."""
+        """Raises KeyError for a skill that nobody has added."""
         return self._rules[skill]
+
+    def get(self, skill: str) -> SkillRules | None:
+        """``None`` for a skill of an earlier configuration."""
+        return self._rules.get(skill)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rules)
 
-    def _of(self, name: str, skill: Skill, builder: LimitBuilder) -> SkillRules:
+    def _of(self, name: str, skill: Skill) -> SkillRules:
+        builder = self._builder
         rules, section = self.config.safety.skill(name), self.config.skills.get(name)
         return SkillRules(
             risk=risk_of_skill(name, skill.action_name, skill.action_type, rules.risk),

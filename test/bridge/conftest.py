@@ -16,8 +16,10 @@ from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskEvent, TaskInfo
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.skills.geometry import yaw_to_quaternion
+from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.tasks import TaskManager
 from robot_mcp_kit.testing.clock import FakeClock, settle
+from robot_mcp_kit.testing.open_guard import open_guard
 from robot_mcp_kit.testing.scripted import ScriptedGoal, ScriptedPort, ScriptedPorts
 
 __all__ = ["Rig", "make_rig", "nav_feedback", "nav_result", "settle", "take_down"]
@@ -114,7 +116,9 @@ def make_rig(
     manager = TaskManager("robot", poster, clock=clock)
     config = parse_config(CONFIG.format(policy=policy, result_timeout_s=result_timeout_s))
     book = ledger if ledger is not None else MemoryLedger()
-    bridge = Bridge(manager, ports, config, ledger=book, clock=clock, **more)
+    skills = more.pop("skills", None) or build_skills(config, more.pop("where", None))
+    guard = more.pop("guard", None) or open_guard(config, skills, clock, also=("turn", "wave"))
+    bridge = Bridge(manager, ports, config, guard=guard, skills=skills, ledger=book, clock=clock, **more)
     rig = Rig(clock, port, ports, manager, poster, bridge, book)
     manager.add_listener(rig.events.append)
     return rig

@@ -43,7 +43,8 @@ class Turn(Skill):
     after_stop = "The base may roll on for a moment."
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
-        return GoalSpec({"target_yaw": 1.0}, "turn", other_forms=({"target_yaw": 1.0, "old": True},))
+        fields = {"target_yaw": 1.0, "time_allowance": {"sec": 10, "nanosec": 0}}
+        return GoalSpec(fields, "turn", other_forms=({**fields, "old": True},))
 
     def reader(self, spec: GoalSpec) -> FeedbackReader:
         return Silent()
@@ -210,7 +211,7 @@ async def test_a_goal_is_sent_in_the_form_that_fits_the_installed_type(rig: Rig)
     port.check_goal = only_old  # type: ignore[method-assign]
     await rig.bridge.start("turn", {})
     goal = await port.next_goal()
-    assert goal.fields == {"target_yaw": 1.0, "old": True}
+    assert goal.fields == {**Turn().goal(Nothing()).fields, "old": True}
 
 
 async def test_arguments_of_a_skill_without_any_are_still_checked(rig: Rig) -> None:
