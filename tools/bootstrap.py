@@ -236,7 +236,7 @@ class Setup:
             "share/ament_index/resource_index/packages/robot_mcp_kit": self.root / "resource/robot_mcp_kit"
         }
         links["share/robot_mcp_kit/package.xml"] = self.root / "package.xml"
-        for pattern in ("launch/*.launch.py", "config/*.yaml", "scripts/*"):
+        for pattern in ("launch/*.launch.py", "config/*", "scripts/*"):
             folder = (
                 "lib/robot_mcp_kit"
                 if pattern == "scripts/*"

@@ -105,7 +105,7 @@ def test_a_plain_installation_brings_two_libraries_one_command_and_the_ros_files
     metadata = Parser().parsestr(wheel.read(f"{info}/METADATA").decode())
     plain = [text for text in metadata.get_all("Requires-Dist", []) if "extra ==" not in text]
     assert sorted(re.split(r"[<>=,; ]", text)[0] for text in plain) == ["httpx", "pydantic"]
-    assert set(metadata.get_all("Provides-Extra", [])) == {"mcp", "ros", "test", "dev"}
+    assert set(metadata.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License"] == "Apache-2.0"
     assert wheel.read(f"{info}/entry_points.txt").decode().split() == [
