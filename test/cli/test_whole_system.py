@@ -107,7 +107,7 @@ async def test_the_receiver_dies_in_the_middle_and_returns_and_nothing_is_lost(
 def test_the_examples_drive_and_receive(system: System, start_cli: StartCli) -> None:
     chat = start_cli(
         "--port", str(system.port), "--robot", system.url,
-        env={"RVC_EVENT_SECRET": SECRET}, script="examples/chat_app.py",
+        env={"RVC_EVENT_SECRET": SECRET}, script="examples/receive_events.py",
     )  # fmt: skip
     assert "running at the start" in chat.line_with("running")
     drive = start_cli(system.url, "galley", script="examples/drive.py")

@@ -1,7 +1,7 @@
 """The receiving half of a chat app: verify events, apply each once, poll where one is missing.
 
     export RVC_EVENT_SECRET=$(openssl rand -hex 32)       # the same in the bridge's environment
-    python examples/chat_app.py --port 8000 --robot http://127.0.0.1:8765/mcp
+    python examples/receive_events.py --port 8000 --robot http://127.0.0.1:8765/mcp
     RVC_CALLBACK_URL=http://127.0.0.1:8000/api/agent/events robot-mcp-kit run --skills config/skills.yaml
 
 Push is the optimisation, polling is the truth: at its start, and whenever a sequence number is missing, it

@@ -1,0 +1,1 @@
+"""A whole chat app in small, without a language model: ``python -m examples.chat_app --help``."""

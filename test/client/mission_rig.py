@@ -1,0 +1,155 @@
+"""The chat app, a robot's server and the sleeper, each a process that may be killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+ROBOT_SECRET, SLEEPER_SECRET = "robot-secret", "sleeper-secret"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+class Process:
+    """One child, started again on the same port with :meth:`start`."""
+
+    def __init__(self, argv: list[str], environment: Mapping[str, str], log: Path) -> None:
+        self.argv = argv
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        assert self.process is None
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.argv, env=self.environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        """Without a chance to say anything."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+class MissionRig:
+    """Everything of a mission."""
+
+    def __init__(self, folder: Path, *, robot: list[str] | None = None, drive_s: float = 1.2) -> None:
+        self.folder = folder
+        self.chat_port, self.robot_port, self.sleeper_port = free_port(), free_port(), free_port()
+        callback = f"http://127.0.0.1:{self.chat_port}/api/agent/events"
+        self.robot = Process(
+            robot or [sys.executable, str(ROOT / "test" / "client" / "fake_robot.py")],
+            {
+                "MCP_PORT": str(self.robot_port),
+                "DRIVE_S": str(drive_s),
+                "RVC_CALLBACK_URL": callback,
+                "RVC_EVENT_SECRET": ROBOT_SECRET,
+            },
+            folder / "robot.log",
+        )
+        self.sleeper = Process(
+            [sys.executable, str(ROOT / "examples" / "sleeper.py")],
+            {
+                "MCP_PORT": str(self.sleeper_port),
+                "SLEEPER_TICK_S": "0.1",
+                "RVC_CALLBACK_URL": callback,
+                "RVC_EVENT_SECRET": SLEEPER_SECRET,
+            },
+            folder / "sleeper.log",
+        )
+        self.chat = self.make_chat(None)
+
+    def make_chat(self, mission: str | None) -> Process:
+        arguments = ["--db", str(self.folder / "chat.db"), "--port", str(self.chat_port), "--silence", "2"]
+        arguments += ["--mission", mission] if mission else []
+        return Process(
+            [sys.executable, "-m", "examples.chat_app", *arguments],
+            {
+                "ROBOT_URL": f"http://127.0.0.1:{self.robot_port}/mcp",
+                "SLEEPER_URL": f"http://127.0.0.1:{self.sleeper_port}/mcp",
+                "ROBOT_EVENT_SECRET": ROBOT_SECRET,
+                "SLEEPER_EVENT_SECRET": SLEEPER_SECRET,
+            },
+            self.folder / "chat.log",
+        )
+
+    async def listening(self, port: int, bound_s: float = 40.0) -> None:
+        async with asyncio.timeout(bound_s):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.02)
+                else:
+                    writer.close()
+                    return
+
+    async def servers_up(self) -> None:
+        self.robot.start()
+        self.sleeper.start()
+        await self.listening(self.robot_port)
+        await self.listening(self.sleeper_port)
+
+    async def mission(self, mission: str) -> dict[str, Any]:
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.chat_port}/missions/{mission}")
+            return dict(answer.json())
+
+    async def begin(self, mission: str) -> None:
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            answer = await client.post(
+                f"http://127.0.0.1:{self.chat_port}/missions", json={"mission": mission}
+            )
+            assert answer.status_code == 202
+
+    async def verdict(self, mission: str, bound_s: float = 60.0) -> str:
+        """Wait for the end of a mission."""
+        async with asyncio.timeout(bound_s):
+            while True:
+                try:
+                    told = await self.mission(mission)
+                except httpx.TransportError:
+                    told = {}
+                if told.get("verdict") is not None:
+                    return str(told["verdict"])
+                await asyncio.sleep(0.05)
+
+    def close(self) -> None:
+        for process in (self.chat, self.robot, self.sleeper):
+            process.kill()
+
+    def ends_seen(self) -> dict[str, list[str]]:
+        """For each task, the terminal states that the application saw. The chat app must be dead."""
+        with sqlite3.connect(self.folder / "chat.db") as db:
+            rows = db.execute(
+                "SELECT server || ' ' || task_id, state FROM saw_end ORDER BY number"
+            ).fetchall()
+        db.close()
+        seen: dict[str, list[str]] = {}
+        for task, state in rows:
+            seen.setdefault(task, []).append(state)
+        return seen
+
+    def tasks_known(self) -> set[str]:
+        """All tasks in the book."""
+        with sqlite3.connect(self.folder / "chat.db") as db:
+            rows = db.execute("SELECT server || ' ' || task_id FROM task").fetchall()
+        db.close()
+        return {row[0] for row in rows}
