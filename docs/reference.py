@@ -209,7 +209,7 @@ def page() -> str:
                 lines += section(f"`{name}`", model, known)
 
     lines += ["\n## Node parameters\n", "| parameter | default | meaning |", "|---|---|---|"]
-    specs = [*settings.PARAMETERS, *settings.LOG_PARAMETERS, settings.AUTOSTART]
+    specs = [*settings.PARAMETERS, *settings.LOG_PARAMETERS, settings.AUTOSTART, settings.EXECUTOR]
     lines += [f"| `{spec.name}` | {shown(spec.default)} | {plain(spec.description)} |" for spec in specs]
 
     lines += ["\n## Simulated robot: parameters\n", "| parameter | default | meaning |", "|---|---|---|"]

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.node.life import Life
 from robot_mcp_kit.node.log import configure_logging
-from robot_mcp_kit.node.settings import AUTOSTART, LOG_PARAMETERS, PARAMETERS, log_settings
+from robot_mcp_kit.node.settings import (
+    AUTOSTART,
+    EXECUTOR,
+    LOG_PARAMETERS,
+    PARAMETERS,
+    executor_setting,
+    log_settings,
+)
 from robot_mcp_kit.ros.parameters import declare_parameters, parameter_values
 from robot_mcp_kit.ros.side import RosSide
 
@@ -33,9 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     ros = RosSide(sys.argv[1:] if arguments is None else arguments)
     try:
-        declare_parameters(ros.node, (*PARAMETERS, *LOG_PARAMETERS, AUTOSTART))
+        declare_parameters(ros.node, (*PARAMETERS, *LOG_PARAMETERS, AUTOSTART, EXECUTOR))
         configure_logging(*log_settings(parameter_values(ros.node, LOG_PARAMETERS)))
-        return asyncio.run(_run(ros, autostart=ros.node.get_parameter(AUTOSTART.name).value))
+        executor = executor_setting(parameter_values(ros.node, [EXECUTOR]))
+        autostart = ros.node.get_parameter(AUTOSTART.name).value
+        return asyncio.run(_run(ros, autostart=autostart, executor=executor))
     except (ConfigError, LookupError) as error:
         print(f"robot-mcp-kit: the bridge does not start.\n{error}", file=sys.stderr)
         return EXIT_CONFIG
@@ -43,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ros.close()
 
 
-async def _run(ros: RosSide, *, autostart: bool) -> int:
+async def _run(ros: RosSide, *, autostart: bool, executor: str) -> int:
     loop = asyncio.get_running_loop()
     end: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -58,7 +67,7 @@ async def _run(ros: RosSide, *, autostart: bool) -> int:
         life.fail_all("ROS_EXECUTOR_DEAD", f"The bridge lost its connection to ROS: {reason}.")
         finish(RuntimeError(reason))
 
-    ros.start(on_death=ros_died)
+    ros.start(on_death=ros_died, executor=executor)
     life = Life(ros, on_end=finish)
     await ros.offer_stop(lambda: life.stop("the ~/stop service was called"))
     try:

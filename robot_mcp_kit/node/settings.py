@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.ros.parameters import ParameterSpec
+from robot_mcp_kit.ros.thread import EXECUTORS
 from robot_mcp_kit.server.auth import TOKEN_VARIABLE
 from robot_mcp_kit.sqlite_file import SYNC_MODES
 
@@ -81,6 +82,10 @@ AUTOSTART = ParameterSpec(
     "autostart", True, "Configure and activate by itself; false leaves that to a lifecycle manager"
 )
 
+EXECUTOR = ParameterSpec(
+    "executor", "auto", "rclpy's executor: auto, events, single_threaded or multi_threaded; read at start"
+)
+
 _CHOICES = {"log_format": ("pretty", "json"), "log_level": ("debug", "info", "warning", "error")}
 
 
@@ -91,9 +96,23 @@ def log_settings(values: dict[str, Any]) -> tuple[str, str]:
         ConfigError: names the parameter and what can be chosen.
     """
     for name, choices in _CHOICES.items():
-        if values[name] not in choices:
-            raise ConfigError(f"parameter {name}: '{values[name]}' is none of {', '.join(choices)}")
+        _check_choice(name, values[name], choices)
     return values["log_format"], values["log_level"]
+
+
+def executor_setting(values: dict[str, Any]) -> str:
+    """Which executor the rclpy thread uses.
+
+    Raises:
+        ConfigError: names the parameter and what can be chosen.
+    """
+    _check_choice(EXECUTOR.name, values[EXECUTOR.name], EXECUTORS)
+    return str(values[EXECUTOR.name])
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"parameter {name}: '{value}' is none of {', '.join(choices)}")
 
 
 class NodeSettings(BaseModel):

@@ -36,7 +36,7 @@ from robot_mcp_kit.skills.base import GoalStatus, StopTopic
 
 logger = logging.getLogger(__name__)
 
-_FEEDBACK_DEPTH = 100  # 20 goals of one server at 100 Hz may burst while Python is busy
+_FEEDBACK_DEPTH = 1000  # ten seconds of 100 Hz: what a stalled process finds again when it goes on
 _TAKEN_AFTER_S = 0.02  # a server that is alive has taken a request by then
 _ASK_AGAIN_S = 1.0
 _STOP_DEPTH = 10

@@ -47,9 +47,14 @@ class RosSide:
             raise RuntimeError("the ROS side was not started")
         return self._thread
 
-    def start(self, *, on_death: Callable[[str], None]) -> RosThread:
-        """Begin to spin; ``on_death`` is told on the loop when that ends unasked."""
-        self._thread = RosThread(self.context, self.node, asyncio.get_running_loop(), on_death=on_death)
+    def start(self, *, on_death: Callable[[str], None], executor: str = "auto") -> RosThread:
+        """Begin to spin; ``on_death`` is told on the loop when that ends unasked.
+
+        Raises:
+            LookupError: this rclpy does not have that executor.
+        """
+        loop = asyncio.get_running_loop()
+        self._thread = RosThread(self.context, self.node, loop, on_death=on_death, executor=executor)
         self._thread.start()
         return self._thread
 

@@ -25,15 +25,26 @@ _SPIN_TIMEOUT_S = 0.5
 _MAX_CONSECUTIVE_FAULTS = 100
 
 
-def _make_executor(context: Any) -> tuple[Any, str]:
-    """The events executor where rclpy has it (a sixth of the CPU at 1 kHz feedback), else the plain one."""
-    try:
-        from rclpy.experimental import EventsExecutor
-    except ImportError:
-        from rclpy.executors import SingleThreadedExecutor
+EXECUTORS = ("auto", "events", "single_threaded", "multi_threaded")
+"""``auto``: the events executor where rclpy has it (``bench/feedback_load.py`` compares them), else the plain
+one. ``multi_threaded`` is there to be measured: its callbacks leave the one thread that rclpy is safe on.
+"""
 
-        return SingleThreadedExecutor(context=context), "single_threaded"
-    return EventsExecutor(context=context), "events"
+
+def _make_executor(context: Any, kind: str) -> tuple[Any, str]:
+    from rclpy import executors
+
+    if kind == "multi_threaded":
+        return executors.MultiThreadedExecutor(context=context), kind
+    if kind != "single_threaded":
+        try:
+            from rclpy.experimental import EventsExecutor
+        except ImportError:
+            if kind == "events":
+                raise LookupError("executor: this rclpy has no events executor; use auto") from None
+        else:
+            return EventsExecutor(context=context), "events"
+    return executors.SingleThreadedExecutor(context=context), "single_threaded"
 
 
 class RosThread:
@@ -44,6 +55,10 @@ class RosThread:
         node: the node whose entities are served.
         loop: the asyncio loop that results and callbacks are handed to.
         on_death: called on the loop, once, with the reason, when the executor stops without being asked to.
+        executor: one of :data:`EXECUTORS`.
+
+    Raises:
+        LookupError: this rclpy does not have that executor.
     """
 
     def __init__(
@@ -53,11 +68,12 @@ class RosThread:
         loop: asyncio.AbstractEventLoop,
         *,
         on_death: Callable[[str], None] | None = None,
+        executor: str = "auto",
     ) -> None:
         self._loop = loop
         self._on_death = on_death
         self._context = context
-        self._executor, self.executor_kind = _make_executor(context)
+        self._executor, self.executor_kind = _make_executor(context, executor)
         self._executor.add_node(node)
         self._stopping = threading.Event()
         self.callback_faults = 0

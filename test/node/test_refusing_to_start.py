@@ -60,6 +60,7 @@ def test_a_fault_in_the_skills_file_is_named_with_its_line(
         (["-p", "port:=70000"], ["port", "65535"]),
         (["-p", "progress_period_s:=-1.0"], ["progress_period_s"]),
         (["-p", "feedback_timeout_s:=soon"], ["feedback_timeout_s"]),
+        (["-p", "executor:=fast"], ["executor", "single_threaded"]),
         (["-p", "log_level:=loud"], ["log_level", "debug, info, warning, error"]),
         (["-p", "skills_file:=''"], ["skills_file", "--skills"]),
         (["-p", "skills_file:=/no/such/file.yaml"], ["/no/such/file.yaml"]),
