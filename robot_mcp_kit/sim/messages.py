@@ -11,6 +11,11 @@ from robot_mcp_kit.sim.clock import split_s
 from robot_mcp_kit.sim.floorplan import Pose
 
 
+def code(result: type, name: str, kilted: int) -> int:
+    """An error code by its name; Kilted's number where this distribution has no constant for it."""
+    return int(getattr(result, name, kilted))
+
+
 def duration(seconds: float) -> Duration:
     sec, nanosec = split_s(seconds)
     return Duration(sec=sec, nanosec=nanosec)

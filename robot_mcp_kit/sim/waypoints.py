@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import nav2_msgs.msg
 from nav2_msgs.action import FollowWaypoints, NavigateToPose
-from nav2_msgs.msg import WaypointStatus
 
+from robot_mcp_kit.sim import messages
 from robot_mcp_kit.sim.actions import SimActionServer, Slot
 from robot_mcp_kit.sim.inner import InnerClient, InnerGoal
 
@@ -29,7 +30,8 @@ class FollowWaypointsServer(SimActionServer):
     def _problem(self, request: Any) -> tuple[int, str]:
         codes = FollowWaypoints.Result
         if not request.poses:
-            return codes.NO_VALID_WAYPOINTS, "Empty vector of waypoints passed to waypoint following action."
+            empty = messages.code(codes, "NO_VALID_WAYPOINTS", 602)
+            return empty, "Empty vector of waypoints passed to waypoint following action."
         if request.goal_index >= len(request.poses):
             # Nav2 reads beyond the list here; a simulator that crashes would teach nothing.
             return codes.UNKNOWN, f"goal_index {request.goal_index} is not in a list of {len(request.poses)}"
@@ -67,7 +69,7 @@ class FollowWaypointsServer(SimActionServer):
     def _restart(self, slot: Slot) -> None:
         self._index = int(slot.request.goal_index)
         self._loops_left = int(slot.request.number_of_loops)
-        self._missed: list[WaypointStatus] = []
+        self._missed: list[Any] = []
         self._inner: InnerGoal | None = None
         self._next_s = self.clock.now_s
 
@@ -102,25 +104,29 @@ class FollowWaypointsServer(SimActionServer):
 
     def _note_missed(self, slot: Slot, inner: InnerGoal) -> bool:
         """Remember a missed waypoint. ``True`` when that ends the goal."""
-        missed = WaypointStatus(
-            waypoint_status=WaypointStatus.FAILED,
-            waypoint_index=self._index,
-            waypoint_pose=slot.request.poses[self._index],
-        )
         if inner.result is not None:
-            missed.error_code = inner.result.error_code
-            missed.error_msg = inner.result.error_msg
+            code, reason = int(inner.result.error_code), str(inner.result.error_msg)
         else:
-            missed.error_code = FollowWaypoints.Result.UNKNOWN
-            missed.error_msg = "navigate_to_pose did not accept the goal"
-        self._missed.append(missed)
+            code, reason = FollowWaypoints.Result.UNKNOWN, "navigate_to_pose did not accept the goal"
+        self._missed.append(_missed(self._index, slot.request.poses[self._index], code, reason))
         if not self.world.faults.stop_on_failure:
             return False
         text = (
             f"Failed to process waypoint {self._index} in waypoint list and stop on failure is enabled. "
             "Terminating action."
         )
-        result = self.result(FollowWaypoints.Result.STOP_ON_MISSED_WAYPOINT, text)
+        stopped = messages.code(FollowWaypoints.Result, "STOP_ON_MISSED_WAYPOINT", 603)
+        result = self.result(stopped, text)
         result.missed_waypoints = self._missed
         slot.end("aborted", result)
         return True
+
+
+def _missed(index: int, pose: Any, code: int, text: str) -> Any:
+    """An entry of ``missed_waypoints`` as this distribution has it."""
+    if not hasattr(nav2_msgs.msg, "WaypointStatus"):  # Jazzy
+        return nav2_msgs.msg.MissedWaypoint(index=index, goal=pose, error_code=code)
+    status = nav2_msgs.msg.WaypointStatus(waypoint_status=nav2_msgs.msg.WaypointStatus.FAILED)
+    status.waypoint_index, status.waypoint_pose = index, pose
+    status.error_code, status.error_msg = code, text
+    return status
