@@ -15,6 +15,7 @@ from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
+from robot_mcp_kit.node.guarding import NodeGuard, make_guard, state_directory
 from robot_mcp_kit.node.settings import NodeSettings
 from robot_mcp_kit.outbox_sqlite import SqliteOutbox
 from robot_mcp_kit.ros.action_port import RosActionPorts
@@ -66,11 +67,13 @@ class Prepared:
     """What the graph offers, where the skills file says ``discover: true``."""
     listener: socket.socket | None
     """The endpoint's socket; ``None`` with stdio."""
+    guard: NodeGuard
     memory: Memory | None = None
     """``None``: nothing outlives the process."""
 
     def release(self) -> None:
-        """Give the file, the socket and the ROS entities back. On the rclpy thread."""
+        """Give the files, the socket and the ROS entities back. On the rclpy thread."""
+        self.guard.release()
         if self.memory is not None:
             self.memory.file.close()
         if self.listener is not None:
@@ -103,9 +106,12 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         skills = build_skills(config, where.pose, types)
         for skill in skills.values():
             ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
+        name = ros.node.get_fully_qualified_name()
+        secrets = [] if settings.token is None else [settings.token.get_secret_value()]
+        guard = make_guard(ros, config, skills, where, state_directory(settings.state_dir, name), secrets)
         undo.pop_all()
     catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
-    return Prepared(settings, config, skills, ports, where, catalog, listener, memory)
+    return Prepared(settings, config, skills, ports, where, catalog, listener, guard, memory)
 
 
 def _open_memory(settings: NodeSettings, owner: str) -> Memory | None:
@@ -201,6 +207,7 @@ class Session:
             manager,
             self.prepared.ports,
             config,
+            guard=self.prepared.guard.guard,
             settings=settings.bridge,
             skills=self.prepared.skills,
             ledger=ledger,
@@ -218,6 +225,7 @@ class Session:
         finally:
             await manager.aclose()
             await bridge.aclose()
+            await self.prepared.guard.guard.aclose()
             await thread.call(diagnostics.close)
             await thread.call(topics.close)
             await poster.aclose()

@@ -70,6 +70,12 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         0.5,
         600.0,
     ),
+    ParameterSpec(
+        "state_dir",
+        "",
+        "Directory of the audit trail, the operator's key and the emergency stop; empty: "
+        "ROBOT_MCP_STATE_DIR, else one for this node under ~/.local/state/robot-mcp-kit",
+    ),
 )
 
 
@@ -129,6 +135,7 @@ class NodeSettings(BaseModel):
     token: SecretStr | None = None
     ledger_file: Path | None = None
     ledger_sync: str = "normal"
+    state_dir: Path | None = None
     bridge: BridgeSettings
 
 
@@ -150,6 +157,7 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
             f"parameter ledger_sync: '{values['ledger_sync']}' is none of {', '.join(SYNC_MODES)}"
         )
     values["ledger_file"] = values["ledger_file"] or None
+    values["state_dir"] = values["state_dir"] or None
     bridge = {name: values.pop(name) for name in list(values) if name in BridgeSettings.model_fields}
     values["allowed_hosts"] = tuple(host for host in values["allowed_hosts"] if host)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()

@@ -356,8 +356,12 @@ class Guard:
         self.desk.withdraw_all("the bridge ends")
         for hold in list(self._holds):
             hold.close()
-        self._interlocks.close()
         await asyncio.gather(*self._syncs, return_exceptions=True)
+        self.trail.close()
+
+    def release(self) -> None:
+        """Close readers and trail; on the thread that the readers belong to. Harmless when repeated."""
+        self._interlocks.close()
         self.trail.close()
 
     # -- inside ---------------------------------------------------------------------------------------------

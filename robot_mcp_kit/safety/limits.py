@@ -411,6 +411,9 @@ def joint_faults(
     path: str, name: Any, position: float | None, joints: Mapping[str, JointLimit], at: Situation
 ) -> Iterator[Violation]:
     """An unknown joint, or a position that is none or out of range."""
+    if at.needs_description and at.described_joints is None:
+        yield Violation("robot_description", path, "unknown", "goals with joints once it has arrived")
+        return
     described = at.described_joints or {}
     if not isinstance(name, str) or (name not in joints and name not in described):
         known = ", ".join(sorted({*joints, *described}))

@@ -41,6 +41,8 @@ class Situation:
     """The floor it is on, where that is read from somewhere."""
     described_joints: Mapping[str, JointLimit] | None = field(default=None)
     """From the robot description; ``None`` while it has not arrived."""
+    needs_description: bool = False
+    """The file says that there is one: goals with joints wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,13 @@ limits discovery to this machine. Imports no ROS.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
+import functools
+import itertools
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,9 +43,28 @@ def reserved_domain() -> Iterator[int]:
     raise RuntimeError("no free ROS domain: 100 robot-mcp-kit processes seem to run on this machine")
 
 
+@functools.cache
+def _state_folders() -> Path:
+    """Of this process; gone at its end."""
+    folder = Path(tempfile.mkdtemp(prefix="robot-mcp-kit-state-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+_state_numbers = itertools.count(1)
+
+
+def _fresh_state_folder() -> str:
+    return str(_state_folders() / str(next(_state_numbers)))
+
+
 def isolated_environment(domain_id: int) -> dict[str, str]:
-    """This process's environment with a ROS domain of its own and discovery limited to this machine."""
+    """This process's environment with a ROS domain of its own, discovery limited to this machine, and a
+    state directory that no other call gets (unless ``ROBOT_MCP_STATE_DIR`` is set).
+    """
     return {
+        # A bridge keeps its audit trail and its keys there; nobody writes two bridges' into one.
+        "ROBOT_MCP_STATE_DIR": _fresh_state_folder(),
         **os.environ,
         "ROS_DOMAIN_ID": str(domain_id),
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
