@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
@@ -99,6 +100,12 @@ def read_standing(file: Path) -> StandingApprovalSection:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{file}: {path}: {first['msg'].removeprefix('Value error, ')}") from error
+
+
+def write_standing(approval: StandingApprovalSection, file: Path) -> None:
+    """Write a standing approval as YAML (JSON is YAML)."""
+    data = approval.model_dump(mode="json", exclude_none=True)
+    file.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.safety.approvals import ApprovalDesk
+from robot_mcp_kit.safety.assemble import STANDING_FOLDER, operator_key, write_standing
 from robot_mcp_kit.safety.audit import MemoryTrail, Trail
 from robot_mcp_kit.safety.estop import EstopLatch
 from robot_mcp_kit.safety.guard import Guard
@@ -15,7 +17,7 @@ from robot_mcp_kit.safety.rulebook import Rulebook
 from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.safety.standing import StandingBook, WallWatch, sign
 from robot_mcp_kit.skills.base import Skill
-from robot_mcp_kit.skills.config import RobotConfig
+from robot_mcp_kit.skills.config import RobotConfig, load_config
 from robot_mcp_kit.skills.config_safety import StandingApprovalSection
 
 _KEY = "the key of a test"
@@ -30,6 +32,18 @@ def standing_for(
         StandingApprovalSection(id="everything", operator=operator, robot=config.robot.name, skills=skills),
         key,
     )
+
+
+def approve_everything(state_dir: Path, skills_file: Path) -> None:
+    """Put a standing approval for every skill of a file into a state directory, before its bridge starts.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
+    key = operator_key(state_dir).get_secret_value()
+    folder = state_dir / STANDING_FOLDER
+    folder.mkdir(exist_ok=True)
+    write_standing(standing_for(load_config(skills_file), key), folder / "everything.yaml")
 
 
 def open_guard(

@@ -19,9 +19,11 @@ from mcp import Client
 
 from robot_mcp_kit.client.inbox import Inbox, Receipt
 from robot_mcp_kit.client.receiver import EventReceiver
+from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.models import TaskEvent
 from robot_mcp_kit.sim.domain import isolated_environment
 from robot_mcp_kit.sim.process import SimProcess
+from robot_mcp_kit.testing.open_guard import approve_everything
 
 ROOT = Path(__file__).parents[2]
 SKILLS = ROOT / "config" / "skills.yaml"
@@ -83,12 +85,19 @@ class BridgeProcess:
         skills: Path | str = SKILLS,
         environment: dict[str, str] | None = None,
         ready: bool = True,
+        approve: bool = True,
     ) -> None:
+        """``approve``: the operator has signed a standing approval for every skill of the file."""
         self.log = log
+        self.environment = {**isolated_environment(domain_id), **(environment or {})}
+        self.state_dir = Path(self.environment["ROBOT_MCP_STATE_DIR"])
+        if approve:
+            with contextlib.suppress(ConfigError):  # the bridge itself will say so
+                approve_everything(self.state_dir, Path(skills))
         self._stderr = log.open("w")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "robot_mcp_kit", "run", "--skills", str(skills), "--port", "0", *options],
-            env={**isolated_environment(domain_id), **(environment or {})},
+            env=self.environment,
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
