@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from robot_mcp_kit.client.session import RobotSession, ToolCallError, connect
 from robot_mcp_kit.sim.domain import isolated_environment
+from robot_mcp_kit.testing.open_guard import approve_everything
 from robot_mcp_kit.testing.receiver import RecordingReceiver
 
 HERE = Path(__file__).parent
@@ -149,6 +150,7 @@ class Bridge(Process):
             domain=rig.domain,
             RVC_CALLBACK_URL=rig.receiver.url,
             RVC_EVENT_SECRET=rig.receiver.secret,
+            ROBOT_MCP_STATE_DIR=str(rig.state_dir),
         )
 
     def wait_ready(self) -> None:
@@ -163,6 +165,8 @@ class Rig:
         self.folder, self.domain = folder, domain
         self.skills = write_skills(folder / "skills.yaml", motions, policy)
         self.ledger = folder / "ledger.db"
+        self.state_dir = folder / "state"
+        approve_everything(self.state_dir, self.skills)
         self.journal = folder / "journal.jsonl"
         self.motions = motions
         self.receiver = RecordingReceiver().start()
