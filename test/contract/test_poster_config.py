@@ -332,6 +332,43 @@ def test_a_poster_moves_to_the_next_loop_when_the_first_has_ended(
     assert [b["seq"] for b in endpoint.bodies] == [1, 1, 2, 3]
 
 
+def test_a_loop_that_was_only_stopped_does_not_interfere_later(clock: FakeClock) -> None:
+    """K144: its answer comes back after another loop has taken over."""
+    gate = asyncio.Event()
+    sent: list[int] = []
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content)["seq"])
+        if len(sent) == 1:
+            await gate.wait()
+        return httpx.Response(202)
+
+    poster = EventPoster(
+        "navigation", "http://127.0.0.1:9/", "s", clock=clock, transport=httpx.MockTransport(handle)
+    )
+    stopped = asyncio.new_event_loop()
+
+    async def first() -> None:
+        await poster.post(make_event(1))
+        await settle()
+
+    async def second() -> None:
+        await poster.post(make_event(2))
+        await poster.drain()
+
+    async def later() -> None:
+        gate.set()
+        await settle()
+
+    stopped.run_until_complete(first())
+    asyncio.run(second())
+    assert sent == [1, 1, 2]
+    stopped.run_until_complete(later())
+    stopped.close()
+    assert (poster.statistics().delivered, poster.statistics().queued) == (2, 0)
+    asyncio.run(poster.aclose())
+
+
 async def test_posts_from_a_second_running_loop_go_through_the_first(endpoint: Endpoint) -> None:
     """K144: never a silent hang."""
     poster = endpoint.poster()

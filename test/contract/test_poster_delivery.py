@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import random
@@ -241,6 +242,19 @@ async def test_twenty_poisoned_tasks_do_not_silence_the_others(endpoint: Endpoin
     await poster.post(make_event(1, task_id="good"))
     await settle(300)
     assert "good" in [b["task_id"] for b in endpoint.bodies]
+    await poster.aclose()
+
+
+async def test_a_new_failure_is_retried_at_its_own_time(endpoint: Endpoint, clock: FakeClock) -> None:
+    """K115, K120: and not when the older one's half minute is over."""
+    endpoint.answer = lambda request: httpx.Response(503)
+    poster = endpoint.poster()
+    await poster.post(make_event(task_id="old"))
+    await clock.advance(11)
+    await poster.post(make_event(task_id="new"))
+    await clock.advance(4)
+    times = [t for t, b in zip(endpoint.times_s, endpoint.bodies, strict=True) if b["task_id"] == "new"]
+    assert times == pytest.approx([11, 11.5, 13.5])
     await poster.aclose()
 
 
@@ -484,6 +498,19 @@ async def test_a_receiver_that_trickles_is_a_failed_attempt() -> None:
     await poster.aclose()
     server.close()
     assert poster.statistics().delivered == 0
+
+
+async def test_deliveries_survive_garbage_collection(endpoint: Endpoint, clock: FakeClock) -> None:
+    """K29: the loop itself keeps running tasks only weakly."""
+    poster = endpoint.poster()
+    for n in range(50):
+        await poster.post(make_event(task_id=f"task-{n}"))
+        if n % 10 == 0:
+            gc.collect()
+            await asyncio.sleep(0)
+    await poster.drain()
+    assert len(endpoint.requests) == 50
+    await poster.aclose()
 
 
 async def test_twenty_events_use_one_connection() -> None:
