@@ -46,6 +46,8 @@ _DIMENSION = re.compile(
     r"(^|_)(x|y|z|yaw|roll|pitch|angle|heading|speed|velocity|distance|length|width|height|depth|radius|time|"
     r"timeout|duration|force|effort|torque|mass|position)(_|$)"
 )
+_QUATERNION = frozenset("xyzw")
+"""Together they are an orientation, which has no unit."""
 _COORDINATES = ("x", "y", "z")
 _FRAME_WORDS = ("map", "base", "odom", "tool", "world", "body", "camera")
 _UNIT_NAME = re.compile(rf"(^|_)({'|'.join(UNITS)})(_({'|'.join(_FRAME_WORDS)})(_[a-z]+)?)?$")
@@ -68,7 +70,7 @@ def _walk(schema: Mapping[str, Any], where: str, path: tuple[str, ...], *, frame
     if isinstance(properties, Mapping):
         here = framed or _mentions_frame(schema)
         for name, sub in properties.items():
-            if not isinstance(sub, Mapping):
+            if not isinstance(sub, Mapping) or (name in _QUATERNION and properties.keys() >= _QUATERNION):
                 continue
             at = (*path, name)
             numeric = _holds_numbers(sub) or _dimensional_integer(name, sub)

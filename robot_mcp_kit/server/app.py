@@ -17,7 +17,9 @@ from robot_mcp_kit.fastmcp_ext import register_task_tools
 from robot_mcp_kit.server.actions import list_actions_tool
 from robot_mcp_kit.server.auth import SCOPE, BearerToken
 from robot_mcp_kit.server.handles import Handles
+from robot_mcp_kit.server.operator import OperatorApi, host_names
 from robot_mcp_kit.server.pushing import TaskPush
+from robot_mcp_kit.server.requesters import GuardedServer, SessionEnds
 from robot_mcp_kit.server.resources import add_prompts, add_robot_resources, add_task_resources
 from robot_mcp_kit.server.tasks_extension import TasksExtension
 from robot_mcp_kit.server.tools import make_tool, skill_tool, stop_tool
@@ -71,7 +73,7 @@ def build_mcp_server(
             validate_token_resource=False,
         )
     bus = InMemorySubscriptionBus()
-    server = MCPServer(
+    server = GuardedServer(
         name,
         version=package_version(),
         instructions=INSTRUCTIONS,
@@ -87,6 +89,7 @@ def build_mcp_server(
         subscriptions=bus,
         log_level="WARNING",
     )
+    server.guard = bridge.guard
     register_task_tools(server, manager)
     add_task_resources(server, manager)
     TaskPush(manager, bus).install(server)
@@ -96,18 +99,30 @@ def build_mcp_server(
     return server
 
 
-def build_app(server: MCPServer, *, host: str, port: int, allowed_hosts: Sequence[str] = ()) -> Starlette:
-    """The ASGI application with the MCP endpoint at ``/mcp``.
+def build_app(
+    server: MCPServer,
+    *,
+    host: str,
+    port: int,
+    allowed_hosts: Sequence[str] = (),
+    operator: OperatorApi | None = None,
+) -> Starlette:
+    """The ASGI application with the MCP endpoint at ``/mcp``, and the operator's API at ``/api``.
 
     Host and Origin headers are checked against the address listened on and ``allowed_hosts`` (names under
     which others reach this machine, ``robot.local:8765``): a web page in somebody's browser must not drive
     the robot.
     """
-    names = {f"{host}:{port}", f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", *allowed_hosts}
+    names = host_names(host, port, allowed_hosts)
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=sorted(names),
         allowed_origins=sorted(f"http://{name}" for name in names),
     )
     logging.getLogger(__name__).info("MCP is answered for the hosts %s", ", ".join(sorted(names)))
-    return server.streamable_http_app(streamable_http_path=MCP_PATH, transport_security=security, host=host)
+    app = server.streamable_http_app(streamable_http_path=MCP_PATH, transport_security=security, host=host)
+    if operator is not None:
+        app.router.routes.extend(operator.routes())
+    if isinstance(server, GuardedServer) and server.guard is not None:
+        app.add_middleware(SessionEnds, guard=server.guard, path=MCP_PATH)
+    return app

@@ -15,6 +15,7 @@ import weakref
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
@@ -47,7 +48,7 @@ class TaskPush:
 
     def __init__(self, manager: TaskManager, bus: SubscriptionBus) -> None:
         self._manager, self._bus = manager, bus
-        self._sessions: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+        self._sessions: weakref.WeakKeyDictionary[Connection, set[str]] = weakref.WeakKeyDictionary()
         self._changed: dict[str, None] = {}
         self._running: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -69,7 +70,7 @@ class TaskPush:
     async def _subscribe(
         self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
     ) -> EmptyResult:
-        uris = self._sessions.setdefault(ctx.session, set())
+        uris = self._sessions.setdefault(_connection(ctx), set())
         if len(uris) < MAX_URIS_PER_SESSION:
             uris.add(str(params.uri))
         else:
@@ -79,7 +80,7 @@ class TaskPush:
     async def _unsubscribe(
         self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
     ) -> EmptyResult:
-        self._sessions.get(ctx.session, set()).discard(str(params.uri))
+        self._sessions.get(_connection(ctx), set()).discard(str(params.uri))
         return EmptyResult()
 
     # -- telling --------------------------------------------------------------------------------------------
@@ -112,14 +113,19 @@ class TaskPush:
             uri = next(iter(self._changed))
             del self._changed[uri]
             await self._bus.publish(ResourceUpdated(uri=uri))
-            for session, uris in list(self._sessions.items()):
+            for connection, uris in list(self._sessions.items()):
                 if uri in uris:
-                    await self._send(session, uri)
+                    await self._send(connection, uri)
 
-    async def _send(self, session: Any, uri: str) -> None:
+    async def _send(self, connection: Connection, uri: str) -> None:
         try:
             async with asyncio.timeout(SEND_BOUND_S):
-                await session.send_resource_updated(uri)
+                await connection.send_resource_updated(uri)
         except Exception as error:  # a session that is gone must not keep the others from their news
             logger.info("a subscribed session is gone: %r", error)
-            self._sessions.pop(session, None)
+            self._sessions.pop(connection, None)
+
+
+def _connection(ctx: ServerRequestContext[Any, Any]) -> Connection:
+    """What lasts as long as the client's session; ``ctx.session`` is made anew for each request."""
+    return ctx.session._connection

@@ -25,8 +25,10 @@ from pydantic import ConfigDict
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.errors import ArgumentError, TaskError
+from robot_mcp_kit.safety.refusals import SafetyRefused
 from robot_mcp_kit.server.answers import MotionAnswer, outcome, started
 from robot_mcp_kit.server.handles import Handles
+from robot_mcp_kit.server.requesters import requester_of
 from robot_mcp_kit.server.waiting import (
     MAX_WAIT_S,
     ProgressTeller,
@@ -130,7 +132,13 @@ def skill_tool(skill: Skill, bridge: Bridge, handles: Handles) -> Tool:
         key = arguments.pop("idempotency_key", None)
         try:
             wait_s = check_wait(arguments.pop("wait_s", None))
-            begun = bridge.begin(skill.name, arguments, triggers=triggers, idempotency_key=key)
+            begun = bridge.begin(
+                skill.name,
+                arguments,
+                triggers=triggers,
+                idempotency_key=key,
+                requester=requester_of(ctx),
+            )
         except ArgumentError as error:
             return argument_refused(error)
         except TaskError as error:
@@ -164,8 +172,11 @@ def stop_tool(bridge: Bridge) -> Tool:
     """The tool that stops everything this bridge runs. It needs nothing and waits for no goal."""
 
     async def call(arguments: dict[str, Any]) -> CallToolResult:
-        reason = arguments.get("reason")
-        report = await bridge.stop(reason if isinstance(reason, str) and reason else "stop was called")
+        given = arguments.get("reason")
+        reason = given if isinstance(given, str) and given else "stop was called"
+        if arguments.get("emergency") is True:
+            bridge.guard.latch(reason, "a client")
+        report = await bridge.stop(reason)
         data = report.model_dump(mode="json")
         return CallToolResult(
             content=[TextContent(type="text", text=json.dumps(data, ensure_ascii=False))],
@@ -179,12 +190,20 @@ def stop_tool(bridge: Bridge) -> Tool:
         description=(
             "Stop everything the robot is doing for this bridge, now: every running task is cancelled, "
             "whoever started it. Needs no arguments and is always safe to call and to repeat. It answers "
-            "which tasks were stopped and whether each action server confirmed it. This is not a "
-            "safety-rated emergency stop."
+            "which tasks were stopped and whether each action server confirmed it. With emergency it also "
+            "latches: nothing starts any more until a person resets it. This is not a safety-rated "
+            "emergency stop."
         ),
         schema={
             "type": "object",
-            "properties": {"reason": {"type": "string", "description": "For the log.", "default": ""}},
+            "properties": {
+                "reason": {"type": "string", "description": "For the log.", "default": ""},
+                "emergency": {
+                    "type": "boolean",
+                    "description": "Also latch. Only a person can take that back.",
+                    "default": False,
+                },
+            },
         },
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -217,6 +236,7 @@ def task_refused(error: TaskError) -> CallToolResult:
         message=error.message,
         recoverable=error.recoverable,
         suggestions=error.suggestions,
+        **(error.details if isinstance(error, SafetyRefused) else {}),
     )
 
 

@@ -105,6 +105,8 @@ def test_these_names_do_not(name: str) -> None:
         ({"timeout": {"type": "integer"}}, 1),
         ({"count": {"type": "integer"}, "loops": {"type": "integer"}}, 0),
         ({"value": {"type": "number"}, "unit": {"type": "string"}}, 0),
+        ({name: {"type": "number"} for name in "xyzw"}, 0),
+        ({name: {"type": "number"} for name in "xyz"}, 3),
     ],
 )
 def test_numbers_without_unit_and_coordinates_without_frame_are_found(
