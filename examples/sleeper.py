@@ -5,8 +5,8 @@
     MCP_TRANSPORT=stdio python examples/sleeper.py              for a client that starts its servers itself
 
 Variables, of this example only: ``MCP_TRANSPORT``, ``MCP_PORT``, ``SLEEPER_TICK_S`` (seconds between two
-reports, default 1). Of the kit: ``RVC_CALLBACK_URL`` and ``RVC_EVENT_SECRET`` say where events go; without them
-it runs alone.
+reports, default 1). Of the kit: ``RVC_CALLBACK_URL`` and ``RVC_EVENT_SECRET`` say where events go; without
+them it runs alone.
 """
 
 from __future__ import annotations

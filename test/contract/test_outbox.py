@@ -220,8 +220,31 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFi
     outbox.append(entry(1))
     assert contents(outbox) == {"t": [1]}
     outbox.close()
-    assert len(list(tmp_path.glob("outbox.db.corrupt-*"))) == 1
+    assert any(path.read_bytes().startswith(b"this is no") for path in tmp_path.glob("outbox.db.corrupt-*"))
     assert any("damaged" in r.getMessage() for r in caplog.records if r.levelno == logging.ERROR)
+
+
+def test_the_log_of_a_damaged_file_is_not_played_into_the_new_one(tmp_path: Path) -> None:
+    """K131: as a kill and a broken disk leave them together."""
+    old = SqliteOutbox(tmp_path / "old.db")
+    for seq in range(1, 500):
+        old.append(entry(seq, size=1000))
+    old.close()
+    old = SqliteOutbox(tmp_path / "old.db")
+    old.append(entry(500))
+    path = tmp_path / "outbox.db"
+    # As a killed process leaves them: all but the last event in the file, that one in the log.
+    for suffix in ("", "-wal"):
+        path.with_name(path.name + suffix).write_bytes((tmp_path / f"old.db{suffix}").read_bytes())
+    old.close()
+    path.write_bytes(b"damaged" * 100_000)
+    outbox = SqliteOutbox(path)
+    assert len(outbox) == 0
+    outbox.append(entry(9))
+    outbox.close()
+    again = SqliteOutbox(path)
+    assert contents(again) == {"t": [9]}
+    again.close()
 
 
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
