@@ -78,6 +78,9 @@ def connect_refusal(error: BaseException, link: Link) -> Refusal:
     )
 
 
+_CLOSED = "Connection closed"
+
+
 @dataclass(frozen=True, slots=True)
 class CallProblem:
     """Why a request got no answer."""
@@ -100,7 +103,8 @@ def request_problem(error: BaseException, link: Link) -> CallProblem:
             return CallProblem(link.problem.code, link.problem.message, True, lost=True)
         if error.code == REQUEST_TIMEOUT:
             return CallProblem("timeout", "no answer in time", True)
-        if error.code == CONNECTION_CLOSED:
+        if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
+            # Servers use the same number for errors of their own.
             return CallProblem("connection_lost", "the connection was lost", True, lost=True)
         if link.last_problem is not None and link.last_problem.code == "response_too_large":
             return CallProblem("response_too_large", link.last_problem.message, True)

@@ -22,7 +22,7 @@ async def serving(app: Any, *, port: int = 0) -> AsyncIterator[str]:
     """``http://127.0.0.1:<port>``, answered by ``app`` until the block ends."""
     listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="auto", timeout_graceful_shutdown=1
+        app, log_config=None, access_log=False, lifespan="auto", timeout_graceful_shutdown=0
     )
     server = _Quiet(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
