@@ -113,7 +113,7 @@ class Bridge:
         self.ledger: Ledger = ledger if ledger is not None else MemoryLedger()
         self.refusing: TaskFailure | None = None
         """Why nothing new is started now; what runs is not touched."""
-        self._guard = guard
+        self.guard = guard
         guard.on_estop = self._on_estop
         self._manager = manager
         self._ports = ports
@@ -184,7 +184,7 @@ class Bridge:
         spec = skill.goal(parsed)
         port, spec = self._port(skill, spec)
         replaces = self._take_turn(skill, port)
-        clearance = self._guard.admit(skill, spec, port.name, requester=requester, arguments=plain)
+        clearance = self.guard.admit(skill, spec, port.name, requester=requester, arguments=plain)
         run = GoalRun(skill, spec, port, watching, self._around(skill), tuple(r.task_id for r in replaces))
         run.clearance = clearance
         try:
@@ -192,7 +192,7 @@ class Bridge:
                 skill.name, run.body, triggers=attached or None, est_duration_s=spec.est_duration_s
             )
         except BaseException:
-            self._guard.finished(clearance, result="failed", code="NOT_STARTED", sent=False)
+            self.guard.finished(clearance, result="failed", code="NOT_STARTED", sent=False)
             raise
         run.task_id = clearance.task_id = info.task_id
         # The body has not begun: the row is there before the goal's first step (B2).
@@ -224,7 +224,7 @@ class Bridge:
         try:
             return self.skills[name]
         except KeyError:
-            self._guard.unknown_skill(name, requester)
+            self.guard.unknown_skill(name, requester)
             message = f'there is no skill "{name}".{did_you_mean(name, self.skills)}'
             raise ArgumentError("skill", message, allowed=nearest_first(name, self.skills)) from None
 
@@ -273,6 +273,8 @@ class Bridge:
         """Runs that a new goal takes over from, by the skill's policy (B8)."""
         busy = [run for run in self._live_runs() if not run.cancel_requested and _collide(skill, port, run)]
         section = self._config.skills.get(skill.name)
+        if section is not None and section.policy == "queue":
+            return []
         if busy and section is not None and section.policy == "refuse":
             raise task_error(bridge_failure("ROS_BUSY", action=port.name, other=busy[-1].task_id))
         return busy
@@ -287,7 +289,7 @@ class Bridge:
 
     def _around(self, skill: Skill) -> Surroundings:
         return Surroundings(
-            guard=self._guard,
+            guard=self.guard,
             ledger=self.ledger,
             clock=self._clock,
             settings=RunSettings.of(self.settings, self._config.skills.get(skill.name)),
@@ -339,7 +341,7 @@ class Bridge:
             else:
                 run.request_cancel(reason)
         await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
-        self._guard.stopped(reason, [run.task_id for run in runs])
+        self.guard.stopped(reason, [run.task_id for run in runs])
         answers = await asyncio.gather(
             *(self._manager.cancel(run.task_id) for run in runs), return_exceptions=True
         )
@@ -407,11 +409,18 @@ class Bridge:
                 del self._runs[task_id]
 
     def _clear_way(self, run: GoalRun) -> list[GoalRun]:
-        """Stop older runs at other action servers; one at the same server is replaced by that server."""
+        """Stop older runs at other action servers; one at the same server is replaced by that server.
+
+        A goal that queues stops nobody: it waits for all of them.
+        """
         in_the_way = []
         for older in list(self._runs.values()):
             if older is run:
                 break
+            if run.queues:
+                if older.state is not RunState.ENDED and _collide(run.skill, run.port, older):
+                    in_the_way.append(older)
+                continue
             elsewhere = older.port is not run.port and older.state is not RunState.ENDED
             if elsewhere and _collide(run.skill, run.port, older):
                 older.preempt(run.task_id)

@@ -162,8 +162,11 @@ class GoalRun(GuardedRun):
         in_the_way = self._around.clear_way(self)
         if not in_the_way:
             return
+        if self.queues:
+            waits_for = [run.task_id for run in in_the_way]
+            self._emit({"phase": "queued", "goal": self.spec.summary, "waits_for": waits_for})
         free = asyncio.ensure_future(asyncio.wait({run.ended for run in in_the_way}))
-        limit_s = self._settings.bridge.cancel_grace_s
+        limit_s = None if self.queues else self._settings.bridge.cancel_grace_s
         await first_of(self._clock, free, self._fault, self._cancel_asked, timeout_s=limit_s)
         free.cancel()
         self._check_interrupts()

@@ -120,6 +120,11 @@ class RunCore:
             self._cancel_asked.set_result(None)
             self._preempted = resumes.cancel_reason == MAKE_WAY
 
+    @property
+    def queues(self) -> bool:
+        """Whether the goal waits for its turn instead of taking it."""
+        return self._settings.queues
+
     # -- told from outside ------------------------------------------------------------------------
 
     @property

@@ -49,6 +49,8 @@ class RunSettings:
     feedback_timeout_s: float | None
     """``None``: this action gives no feedback."""
     result_timeout_s: float | None
+    queues: bool = False
+    """The goal waits for those that move the same part of the robot, instead of taking over."""
 
     @classmethod
     def of(cls, bridge: BridgeSettings, section: SkillSection | None) -> RunSettings:
@@ -67,4 +69,5 @@ class RunSettings:
             pick(section.acceptance_timeout_s, bridge.acceptance_timeout_s),
             pick(section.feedback_timeout_s, bridge.feedback_timeout_s) or None,
             section.result_timeout_s,
+            section.policy == "queue",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,24 +21,6 @@ from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config_safety import InterlockSection
-
-STATE_DIR_VARIABLE = "ROBOT_MCP_STATE_DIR"
-
-
-def state_directory(configured: Path | None, node_name: str) -> Path:
-    """Where the node keeps what must outlive it: audit trail, operator's key, emergency stop.
-
-    The parameter, else ``ROBOT_MCP_STATE_DIR``, else one for this ROS domain and node name under
-    ``$XDG_STATE_HOME`` (``~/.local/state``).
-    """
-    if configured is not None:
-        return configured
-    given = os.environ.get(STATE_DIR_VARIABLE, "").strip()
-    if given:
-        return Path(given)
-    home = os.environ.get("XDG_STATE_HOME", "").strip() or Path.home() / ".local" / "state"
-    domain = os.environ.get("ROS_DOMAIN_ID", "").strip() or "0"
-    return Path(home) / "robot-mcp-kit" / f"domain{domain}" / node_name.strip("/").replace("/", ".")
 
 
 @dataclass(slots=True)

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+
+from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.bridge.ledger import LedgerError
@@ -15,7 +17,7 @@ from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
-from robot_mcp_kit.node.guarding import NodeGuard, make_guard, state_directory
+from robot_mcp_kit.node.guarding import NodeGuard, make_guard
 from robot_mcp_kit.node.settings import NodeSettings
 from robot_mcp_kit.outbox_sqlite import SqliteOutbox
 from robot_mcp_kit.ros.action_port import RosActionPorts
@@ -25,8 +27,10 @@ from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
 from robot_mcp_kit.ros.schema import RosGoalSchema
 from robot_mcp_kit.ros.side import RosSide
 from robot_mcp_kit.ros.topics import TaskTopics
+from robot_mcp_kit.safety.state_dir import announce, state_directory, withdraw
 from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
 from robot_mcp_kit.server.auth import check_exposure
+from robot_mcp_kit.server.operator import OperatorAccess, OperatorApi, host_names
 from robot_mcp_kit.server.serve import bind, serving
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
@@ -107,7 +111,9 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         for skill in skills.values():
             ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         name = ros.node.get_fully_qualified_name()
-        secrets = [] if settings.token is None else [settings.token.get_secret_value()]
+        secrets = [
+            secret.get_secret_value() for secret in (settings.token, settings.approval_secret) if secret
+        ]
         guard = make_guard(ros, config, skills, where, state_directory(settings.state_dir, name), secrets)
         undo.pop_all()
     catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
@@ -249,15 +255,16 @@ class Session:
 
         if self.prepared.listener is None:
             server = build_mcp_server(bridge, manager, name=settings.server_name, catalog=catalog)
-            talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
-            ending = asyncio.create_task(closed(), name="close")
-            self._open.set()
-            done, pending = await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
-            for task in pending:
-                task.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
-            for task in done:
-                task.result()
+            async with self._operator_only():
+                talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
+                ending = asyncio.create_task(closed(), name="close")
+                self._open.set()
+                done, pending = await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
+                for task in pending:
+                    task.cancel()
+                await asyncio.gather(*pending, return_exceptions=True)
+                for task in done:
+                    task.result()
             return
         listener = self.prepared.listener
         port = int(listener.getsockname()[1])
@@ -266,9 +273,44 @@ class Session:
         server = build_mcp_server(
             bridge, manager, name=settings.server_name, token=settings.token, url=url, catalog=catalog
         )
-        app = build_app(server, host=settings.host, port=port, allowed_hosts=settings.allowed_hosts)
-        async with serving(app, listener):
+        operator = self._operator_api(host_names(settings.host, port, settings.allowed_hosts))
+        app = build_app(
+            server, host=settings.host, port=port, allowed_hosts=settings.allowed_hosts, operator=operator
+        )
+        async with serving(app, listener), self._announced(_reachable(settings.host), port):
             logger.info("%s answers MCP at %s", self.prepared.config.robot.name, url)
             print(f"bridge ready {url}", flush=True)
             self._open.set()
             await closed()
+
+    def _operator_api(self, hosts: frozenset[str]) -> OperatorApi:
+        held, secret = self.prepared.guard, self.prepared.settings.approval_secret
+        return OperatorApi(held.guard, OperatorAccess(held.operator_key, secret, hosts))
+
+    @contextlib.asynccontextmanager
+    async def _operator_only(self) -> AsyncIterator[None]:
+        """With stdio there is no endpoint; the operator's API gets one of its own, on this machine only."""
+        listener = bind("127.0.0.1", 0)
+        try:
+            port = int(listener.getsockname()[1])
+            app = Starlette(routes=self._operator_api(host_names("127.0.0.1", port)).routes())
+            async with serving(app, listener), self._announced("127.0.0.1", port):
+                yield
+        finally:
+            listener.close()
+
+    @contextlib.asynccontextmanager
+    async def _announced(self, host: str, port: int) -> AsyncIterator[None]:
+        """While this holds, the operator's tools find the node by its state directory."""
+        state_dir = self.prepared.guard.state_dir
+        announce(state_dir, f"http://{host}:{port}")
+        try:
+            yield
+        finally:
+            withdraw(state_dir)
+
+
+def _reachable(host: str) -> str:
+    """An address of this machine to reach what listens on ``host``."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
+    return f"[{host}]" if ":" in host else host

@@ -13,6 +13,7 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.ros.parameters import ParameterSpec
 from robot_mcp_kit.ros.thread import EXECUTORS
 from robot_mcp_kit.server.auth import TOKEN_VARIABLE
+from robot_mcp_kit.server.operator import APPROVAL_SECRET_VARIABLE
 from robot_mcp_kit.sqlite_file import SYNC_MODES
 
 _BRIDGE_DEFAULTS = BridgeSettings()
@@ -136,6 +137,7 @@ class NodeSettings(BaseModel):
     ledger_file: Path | None = None
     ledger_sync: str = "normal"
     state_dir: Path | None = None
+    approval_secret: SecretStr | None = None
     bridge: BridgeSettings
 
 
@@ -161,6 +163,15 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
     bridge = {name: values.pop(name) for name in list(values) if name in BridgeSettings.model_fields}
     values["allowed_hosts"] = tuple(host for host in values["allowed_hosts"] if host)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    approval = os.environ.get(APPROVAL_SECRET_VARIABLE, "").strip()
+    if token and token == approval:
+        raise ConfigError(
+            f"{APPROVAL_SECRET_VARIABLE}: is the same as {TOKEN_VARIABLE}, so a client could approve its own "
+            "motions; choose another"
+        )
     return NodeSettings(
-        **values, token=SecretStr(token) if token else None, bridge=_BRIDGE_DEFAULTS.model_copy(update=bridge)
+        **values,
+        token=SecretStr(token) if token else None,
+        approval_secret=SecretStr(approval) if approval else None,
+        bridge=_BRIDGE_DEFAULTS.model_copy(update=bridge),
     )

@@ -140,6 +140,10 @@ class ApprovalDesk:
         self.on_change()
         return pending
 
+    def now(self) -> float:
+        """The desk's monotonic seconds."""
+        return self._clock.now()
+
     def pending(self) -> list[Pending]:
         """What waits now, oldest first."""
         self._expire()

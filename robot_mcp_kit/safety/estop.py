@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -41,15 +42,22 @@ class EstopLatch:
         if self.latched:
             return False
         self.reason = reason
+        self.on_latch(reason)
         logger.critical("EMERGENCY STOP latched: %s", reason)
+        try:
+            # Behind the cancel requests that were just queued: a stop does not wait for a disk.
+            asyncio.get_running_loop().call_soon(self._keep, reason)
+        except RuntimeError:
+            self._keep(reason)
+        return True
+
+    def _keep(self, reason: str) -> None:
+        if self.reason is None:
+            return
         try:
             self._save({"latched": True, "reason": reason, "wall_s": self._wall()})
         except OSError:
-            logger.exception(
-                "the emergency stop could not be written down; it holds while this process lives"
-            )
-        self.on_latch(reason)
-        return True
+            logger.exception("the emergency stop was not written down; it holds while this process lives")
 
     def reset(self, approver: Approver) -> str | None:
         """Take the latch back; what it was latched for, ``None`` when it was not.

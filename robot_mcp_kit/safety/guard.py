@@ -486,9 +486,9 @@ class Guard:
             logger.critical("the audit trail was not synced: %s", task.exception())
 
     def _latched(self, reason: str) -> None:
+        self.on_estop(reason)
         self.desk.withdraw_all("the emergency stop was latched")
         self.note("estop_latched", reason=reason)
-        self.on_estop(reason)
 
     def _heard_broken(self, lock: Interlock, reason: str) -> None:
         for hold in list(self._holds):

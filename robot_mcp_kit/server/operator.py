@@ -125,7 +125,9 @@ class OperatorApi:
         except SafetyRefused as error:
             raise Refused(409, error.error_code, error.message) from error
         except OSError as error:
-            raise Refused(503, "STATE_NOT_WRITTEN", f"the latch's state cannot be written: {error}") from error
+            raise Refused(
+                503, "STATE_NOT_WRITTEN", f"the latch's state cannot be written: {error}"
+            ) from error
         return {"latched": False, "was": was}
 
     def _state(self) -> dict[str, Any]:
@@ -160,7 +162,9 @@ class OperatorApi:
         secret = self._access.approval_secret
         if secret is None:
             raise Refused(
-                401, "UNAUTHORIZED", f"signed calls are off: {APPROVAL_SECRET_VARIABLE} is not set on the robot"
+                401,
+                "UNAUTHORIZED",
+                f"signed calls are off: {APPROVAL_SECRET_VARIABLE} is not set on the robot",
             )
         timestamp = parse_timestamp(request.headers.get("x-rvc-timestamp", ""))
         signature = request.headers.get("x-rvc-signature", "")

@@ -73,7 +73,8 @@ class SessionEnds:
             await self._app(scope, receive, send)
             return
         session = next(
-            (value.decode("latin-1") for key, value in scope["headers"] if key == SESSION_HEADER.encode()), None
+            (value.decode("latin-1") for key, value in scope["headers"] if key == SESSION_HEADER.encode()),
+            None,
         )
 
         async def watched(message: Message) -> None:
