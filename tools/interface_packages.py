@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-ROOTS = ("nav2_msgs", "control_msgs", "moveit_msgs", "tf2_msgs", "robot_mcp_kit_msgs")
+ROOTS = ("nav2_msgs", "control_msgs", "moveit_msgs", "tf2_msgs", "vision_msgs", "robot_mcp_kit_msgs")
 """Packages that the bridge and the simulated robot import; what these need follows from their package.xml."""
 
 KINDS = ("msg", "srv", "action")

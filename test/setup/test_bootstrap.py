@@ -24,7 +24,7 @@ BUILT = [
         "octomap_msgs",
         "moveit_msgs",
     ),
-    *("tf2_msgs", "robot_mcp_kit_msgs"),
+    *("tf2_msgs", "vision_msgs", "robot_mcp_kit_msgs"),
 ]
 
 
@@ -162,7 +162,7 @@ def test_an_interrupted_run_goes_on_where_it_was(make: Make) -> None:
         make(refuse={"moveit_msgs": "no space left"}).run(None)
     again = make()
     again.run(None)
-    assert again.built() == ["moveit_msgs", "tf2_msgs", "robot_mcp_kit_msgs"]
+    assert again.built() == ["moveit_msgs", "tf2_msgs", "vision_msgs", "robot_mcp_kit_msgs"]
 
 
 def test_an_environment_whose_python_is_gone_is_made_anew(make: Make) -> None:
@@ -245,7 +245,7 @@ def test_with_a_sourced_distribution_only_what_it_lacks_is_built(make: Make, tmp
     (opt / "lib/python3.11/site-packages/rclpy").mkdir(parents=True)
     machine = make(distribution=Distribution("kilted", (opt,)), uv="/usr/bin/uv")
     machine.run(None)
-    assert machine.built() == ["control_msgs", "tf2_msgs", "robot_mcp_kit_msgs"]
+    assert machine.built() == ["control_msgs", "tf2_msgs", "vision_msgs", "robot_mcp_kit_msgs"]
     made = next(text for text in machine.commands if "-m venv" in text)
     assert "--system-site-packages" in made
     assert not any("ros-kilted" in text for text in machine.commands)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.check_type_hashes import differences, expected, installed
-from tools.interface_packages import InterfaceError, external, load, missing
+from tools.interface_packages import ROOTS, InterfaceError, external, load, missing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMON = {
@@ -30,7 +30,7 @@ COMMON |= {"trajectory_msgs"}
 def test_everything_is_built_where_nothing_is_provided_dependencies_first() -> None:
     names = [package.name for package in missing(load(ROOT, "kilted"), COMMON)]
     assert set(names) == {
-        *("nav2_msgs", "control_msgs", "moveit_msgs", "tf2_msgs", "robot_mcp_kit_msgs"),
+        *("nav2_msgs", "control_msgs", "moveit_msgs", "tf2_msgs", "vision_msgs", "robot_mcp_kit_msgs"),
         *("geographic_msgs", "octomap_msgs", "object_recognition_msgs"),
     }
     assert names.index("geographic_msgs") < names.index("nav2_msgs")
@@ -38,7 +38,7 @@ def test_everything_is_built_where_nothing_is_provided_dependencies_first() -> N
 
 
 def test_nothing_is_built_that_the_distribution_has_nor_what_only_that_needs() -> None:
-    available = COMMON | {"nav2_msgs", "moveit_msgs", "tf2_msgs"}
+    available = COMMON | {"nav2_msgs", "moveit_msgs", "tf2_msgs", "vision_msgs"}
     assert [p.name for p in missing(load(ROOT, "kilted"), available)] == [
         "control_msgs",
         "robot_mcp_kit_msgs",
@@ -46,7 +46,7 @@ def test_nothing_is_built_that_the_distribution_has_nor_what_only_that_needs() -
 
 
 def test_nothing_is_built_where_a_workspace_has_everything() -> None:
-    available = COMMON | {"nav2_msgs", "control_msgs", "moveit_msgs", "tf2_msgs", "robot_mcp_kit_msgs"}
+    available = COMMON | set(ROOTS)
     assert missing(load(ROOT, "kilted"), available) == []
 
 
