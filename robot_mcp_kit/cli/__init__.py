@@ -1,4 +1,5 @@
-"""The ``robot-mcp-kit`` command: ``run``, ``sim``, ``events``, ``demo``, ``doctor``, ``lint``.
+"""The ``robot-mcp-kit`` command: ``run``, ``sim``, ``events``, ``demo``, ``doctor``, ``lint``, and for the
+operator ``approve``, ``reject``, ``estop``, ``audit``.
 
 Each sub-command is a module with ``add_arguments`` and ``execute``. The modules import rclpy, mcp and rich
 only inside ``execute``, so that ``--help`` and a typing mistake answer at once and on a machine that has
@@ -11,13 +12,24 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from robot_mcp_kit.cli import demo, doctor, events, lint, run, sim
+from robot_mcp_kit.cli import approve, audit, demo, doctor, estop, events, lint, reject, run, sim
 from robot_mcp_kit.cli.common import EXIT_INTERRUPTED, EXIT_USAGE, CliError, split_ros_arguments
 from robot_mcp_kit.version import package_version
 
 __all__ = ["build_parser", "main"]
 
-_COMMANDS = {"run": run, "sim": sim, "events": events, "demo": demo, "doctor": doctor, "lint": lint}
+_COMMANDS = {
+    "run": run,
+    "sim": sim,
+    "events": events,
+    "demo": demo,
+    "doctor": doctor,
+    "lint": lint,
+    "approve": approve,
+    "reject": reject,
+    "estop": estop,
+    "audit": audit,
+}
 _TAKES_ROS_ARGUMENTS = frozenset({"run", "sim", "doctor"})
 
 
