@@ -26,7 +26,7 @@ from robot_mcp_kit.skills.base import (
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config_arm import MoveArmSection
+from robot_mcp_kit.skills.config_arm import SECOND_MOTION, MoveArmSection
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.joints import JOINTS_M, JOINTS_RAD, JointChecker
@@ -97,9 +97,9 @@ class MoveArm(Skill):
             "any orientation will do). Speed: velocity_scaling is a share of full speed, usually "
             f"{section.velocity_scaling:g}, at most {section.max_velocity_scaling:g}. Answers at once with "
             "a task; planning and moving take seconds and report phases, no percentage. A second call "
-            "while the arm moves is refused. The goal is absolute, so a retry after a failure is safe "
-            "once you know why it failed; with an idempotency_key a repeated call starts nothing new. "
-            "With plan_only nothing moves. It does not open or close the gripper. Targets: "
+            f"while the arm moves {SECOND_MOTION[section.policy]}. The goal is absolute, so a retry after a "
+            "failure is safe once you know why it failed; with an idempotency_key a repeated call starts "
+            "nothing new. With plan_only nothing moves. It does not open or close the gripper. Targets: "
             f"{self._joints.target_words()}. Joints: {self._joints.words()}. Frames: "
             f"{', '.join(section.frames)}.{area}"
         )

@@ -12,6 +12,7 @@ from robot_mcp_kit.skills.config_types import (
     Frame,
     Name,
     NotNegative,
+    Policy,
     Positive,
     Range,
     Real,
@@ -106,16 +107,24 @@ class ArmSection(SkillSection):
 
     arm: Name
     """Which of the file's ``arms``."""
-    policy: Literal["replace", "refuse"] = "refuse"
+    policy: Policy = "refuse"
 
 
-def _only_refuse(value: Any) -> Any:
+def _no_replacing(value: Any) -> Any:
     if value == "replace":
-        raise ValueError("MoveIt cannot take a second goal while one runs; write refuse")
+        raise ValueError("MoveIt cannot take a second goal while one runs; write refuse or queue")
     return value
 
 
-RefuseOnly = Annotated[Literal["refuse"], BeforeValidator(_only_refuse)]
+OneAtATime = Annotated[Literal["refuse", "queue"], BeforeValidator(_no_replacing)]
+
+
+SECOND_MOTION = {
+    "replace": "replaces the first motion",
+    "refuse": "is refused",
+    "queue": "waits until the first motion has ended",
+}
+"""What a second call does, by policy."""
 
 
 class Workspace(Section):
@@ -132,7 +141,7 @@ class Workspace(Section):
 class MoveArmSection(ArmSection):
     """``moveit_msgs/action/MoveGroup``."""
 
-    policy: RefuseOnly = "refuse"
+    policy: OneAtATime = "refuse"
     feedback_timeout_s: NotNegative | None = 0.0
     """Feedback comes only when the phase changes."""
     group: Name
@@ -181,7 +190,7 @@ class TrajectorySection(ArmSection):
 class ExecuteTrajectorySection(TrajectorySection):
     """``moveit_msgs/action/ExecuteTrajectory``."""
 
-    policy: RefuseOnly = "refuse"
+    policy: OneAtATime = "refuse"
     feedback_timeout_s: NotNegative | None = 0.0
     """Feedback comes only when the phase changes."""
     stop_topic: ActionName | None = "trajectory_execution_event"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from robot_mcp_kit.skills.config_types import Name, NotNegative, Positive, Real, Section, SkillSection
+from robot_mcp_kit.skills.config_types import Name, NotNegative, Policy, Positive, Real, Section, SkillSection
 
 Argument = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
 FieldPath = Annotated[
@@ -167,7 +167,7 @@ class GenericSection(SkillSection):
 
     generic: Literal[True] = True
     """Needed only for a type that also has a skill of its own."""
-    policy: Literal["replace", "refuse"] = "refuse"
+    policy: Policy = "refuse"
     """What a second goal does to the first is the server's own affair, so it is not sent by default."""
     title: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     description: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ from robot_mcp_kit.skills.config_types import (
     Name,
     NavigationLimits,
     NotNegative,
+    Policy,
     Positive,
     Real,
     Section,
@@ -60,7 +61,7 @@ class FollowWaypointsSection(DriveSection):
 class BehaviorSection(SkillSection):
     """What Nav2's timed behaviors have. An allowance of 0 would be "no limit", so there always is one."""
 
-    policy: Literal["replace", "refuse"] = "refuse"
+    policy: Policy = "refuse"
     time_allowance_s: Positive = 30.0
     """Sent when the caller names none."""
     max_time_allowance_s: Positive = 120.0
@@ -109,7 +110,7 @@ class StraightSection(BehaviorSection):
 class WaitSection(SkillSection):
     """``nav2_msgs/action/Wait``."""
 
-    policy: Literal["replace", "refuse"] = "refuse"
+    policy: Policy = "refuse"
     max_duration_s: Positive = 600.0
 
 
@@ -145,7 +146,7 @@ class DockEntry(Section):
 class DockSection(SkillSection):
     """``nav2_msgs/action/DockRobot``."""
 
-    policy: Literal["replace", "refuse"] = "refuse"
+    policy: Policy = "refuse"
     docks: dict[Name, DockEntry] = Field(default_factory=dict)
     """Docks callers may choose from. Empty: any name the docking server knows."""
     default_dock: Name | None = None
@@ -166,7 +167,7 @@ class DockSection(SkillSection):
 class UndockSection(SkillSection):
     """``nav2_msgs/action/UndockRobot``."""
 
-    policy: Literal["replace", "refuse"] = "refuse"
+    policy: Policy = "refuse"
     feedback_timeout_s: NotNegative | None = 0.0
     """The action has no feedback."""
     dock_type: str = ""

@@ -86,6 +86,9 @@ class NavigationLimits(Section):
     """Straight line from where the robot is now; goals are refused while its position is unknown."""
 
 
+Policy = Literal["replace", "refuse", "queue"]
+
+
 class SkillSection(Section):
     """What every skill has, whatever its action."""
 
@@ -95,8 +98,8 @@ class SkillSection(Section):
     """
     type: ActionType
     enabled: bool = True
-    policy: Literal["replace", "refuse"] = "replace"
-    """A second goal while one runs: it takes over, or it is refused."""
+    policy: Policy = "replace"
+    """A second goal while one runs: it takes over, it is refused, or it waits until the first has ended."""
     server_wait_s: NotNegative | None = None
     acceptance_timeout_s: Positive | None = None
     feedback_timeout_s: NotNegative | None = None

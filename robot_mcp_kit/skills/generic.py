@@ -204,11 +204,11 @@ def _trigger_types(section: GenericSection) -> frozenset[str]:
 
 def _describe(section: GenericSection, goal: JsonSchema) -> str:
     own = section.description or goal.get("description") or f"Run the ROS 2 action {section.action}"
-    second = (
-        "A second call while one runs takes over and ends the first one."
-        if section.policy == "replace"
-        else "A second call while one runs is refused."
-    )
+    second = {
+        "replace": "A second call while one runs takes over and ends the first one.",
+        "refuse": "A second call while one runs is refused.",
+        "queue": "A second call while one runs waits until the first has ended.",
+    }[section.policy]
     return (
         f"{own.strip().rstrip('.')}. Answers at once with a task; follow it with get_task and end it with "
         f"cancel_task. {second} With an idempotency_key a repeated call starts nothing new."

@@ -71,11 +71,11 @@ class Gripper(Skill):
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
-        second = (
-            "takes over from the first"
-            if section.policy == "replace"
-            else "while the fingers move is refused"
-        )
+        second = {
+            "replace": "takes over from the first",
+            "refuse": "while the fingers move is refused",
+            "queue": "while the fingers move waits until they have stopped",
+        }[section.policy]
         self.description = (
             "Open or close the gripper, or set the gap between its fingers to position_m metres "
             f"({section.closed_gap_m:g} shut to {section.open_gap_m:g} open), with at most max_effort_n "

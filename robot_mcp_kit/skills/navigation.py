@@ -82,11 +82,11 @@ class NavigateTo(Skill):
         self.description = self._describe()
 
     def _describe(self) -> str:
-        second = (
-            "A second call while one drive runs takes over and ends the first one."
-            if self._section.policy == "replace"
-            else "A second call while one drive runs is refused."
-        )
+        second = {
+            "replace": "A second call while one drive runs takes over and ends the first one.",
+            "refuse": "A second call while one drive runs is refused.",
+            "queue": "A second call while one drive runs waits until the first has ended.",
+        }[self._section.policy]
         return (
             "Drive the robot on the floor to a named place, or to x_m, y_m (metres) with heading yaw_rad "
             f"(radians) in the frame {self._config.robot.map_frame}. It avoids obstacles on the way. Answers "

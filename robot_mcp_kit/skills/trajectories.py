@@ -20,6 +20,7 @@ from robot_mcp_kit.skills.base import (
 )
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config_arm import (
+    SECOND_MOTION,
     ExecuteTrajectorySection,
     FollowJointTrajectorySection,
     TrajectorySection,
@@ -111,7 +112,7 @@ class ExecuteTrajectory(_Trajectory):
             "Move the arm through given joint positions at given times, by MoveIt, which watches the "
             "motion but plans nothing and avoids nothing: use it only for points you know to be free. "
             + self._tools.advise("To have a way planned use {tool}.", "move_arm")
-            + f"A second call while the arm moves is refused. {self._words()}"
+            + f"A second call while the arm moves {SECOND_MOTION[section.policy]}. {self._words()}"
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
@@ -146,7 +147,7 @@ class FollowJointTrajectory(_Trajectory):
     ) -> None:
         super().__init__(name, section, config)
         self._section = section
-        second = "replaces the first motion" if section.policy == "replace" else "is refused"
+        second = SECOND_MOTION[section.policy]
         self.description = (
             "Move the arm through given joint positions at given times, directly by its controller. Nothing "
             "checks for collisions: use it only for points you know to be free. "
