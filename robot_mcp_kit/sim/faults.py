@@ -53,6 +53,10 @@ class Faults:
     stuck: bool = _help(False, "The wheels turn but the base does not move.")
     drop_object: bool = _help(False, "Setting it to true drops what the gripper holds (each time it is set).")
     object_in_gripper: str = _help("", "Setting a name puts that object between the open fingers.")
+    slip_percent: float = _help(
+        0.0, "How many of a hundred grasps slip: the object falls as soon as it is lifted. 0 to 100."
+    )
+    blind: bool = _help(False, "Nothing is published on detected_objects.")
     arm_stuck: bool = _help(False, "The arm's joints do not move.")
     dock_hidden: bool = _help(False, "The dock is not detected (904).")
     no_charge: bool = _help(False, "The dock gives no current (906).")
@@ -145,6 +149,8 @@ def _checked(name: str, value: Any, doors: Mapping[str, Any], objects: Mapping[s
         return value
     if name == "slow_down":
         return _number(0.0, 1.0, above=True)(value)
+    if name.endswith("_percent"):
+        return _number(0.0, 100.0)(value)
     if name.endswith("_s"):
         return _number(0.0, 1e6)(value)
     if name == "abort_code":

@@ -1,5 +1,5 @@
 """What the robot tells about itself without being asked: clock, odometry, transforms, pose, joints,
-battery.
+battery, and the objects that it sees.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import BatteryState, JointState
 from tf2_msgs.msg import TFMessage
+from vision_msgs.msg import Detection3D, Detection3DArray, ObjectHypothesisWithPose
 
 from robot_mcp_kit.sim import messages
 from robot_mcp_kit.sim.drive import wrap
@@ -33,6 +34,7 @@ class Publishers(threading.Thread):
 
     ODOM_PERIOD_S = 0.05
     BATTERY_PERIOD_S = 1.0
+    DETECTION_PERIOD_S = 0.2
 
     def __init__(self, sim: RobotSim) -> None:
         super().__init__(name="publishers", daemon=True)
@@ -47,6 +49,8 @@ class Publishers(threading.Thread):
         self._tf = sim.create_publisher(TFMessage, "tf", 100)
         self._joints = sim.create_publisher(JointState, "joint_states", 10)
         self._battery = sim.create_publisher(BatteryState, "battery_state", 10)
+        self._detections = sim.create_publisher(Detection3DArray, "detected_objects", 10)
+        self._detection_due_s = 0.0
         self._amcl_at: Pose | None = None
         self._amcl_rested = False
         self._battery_due_s = 0.0
@@ -93,6 +97,9 @@ class Publishers(threading.Thread):
             self._publish_amcl(pose, moving, stamp)
         self._tf.publish(TFMessage(transforms=transforms))
         self._publish_joints(stamp)
+        if now_s >= self._detection_due_s and localized and not self._world.faults.blind:
+            self._detection_due_s = now_s + self.DETECTION_PERIOD_S
+            self._publish_detections(stamp)
         if now_s >= self._battery_due_s:
             self._battery_due_s = now_s + self.BATTERY_PERIOD_S
             self._publish_battery(stamp)
@@ -127,6 +134,27 @@ class Publishers(threading.Thread):
             message = JointState(name=names, position=positions, velocity=velocities)
             message.header.stamp = stamp
             self._joints.publish(message)
+
+    def _publish_detections(self, stamp: object) -> None:
+        """What perception would tell: objects near the robot, in ``map``."""
+        message = Detection3DArray()
+        message.header.stamp = stamp
+        message.header.frame_id = "map"
+        with self._world.lock:
+            for thing in self._world.visible():
+                detection = Detection3D(id=thing.spec.name)
+                detection.header = message.header
+                guess = ObjectHypothesisWithPose()
+                guess.hypothesis.class_id = thing.spec.name
+                guess.hypothesis.score = 0.95
+                position = guess.pose.pose.position
+                position.x, position.y, position.z = float(thing.x_m), float(thing.y_m), float(thing.z_m)
+                detection.results = [guess]
+                detection.bbox.center = guess.pose.pose
+                size = detection.bbox.size
+                size.x, size.y, size.z = thing.spec.width_m, thing.spec.width_m, 0.1
+                message.detections.append(detection)
+        self._detections.publish(message)
 
     def _publish_battery(self, stamp: object) -> None:
         with self._world.lock:

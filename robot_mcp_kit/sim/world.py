@@ -17,6 +17,8 @@ from robot_mcp_kit.sim.gripper import GRASP_RADIUS_M, Gripper, Thing, settle
 from robot_mcp_kit.sim.planner import Planner
 
 START = Pose(1.5, 4.0, 0.0)
+CAMERA_RANGE_M = 2.5
+SLIP_LIFT_M = 0.03
 BASE_FRAMES = ("base_link", "base_footprint")
 
 
@@ -51,6 +53,8 @@ class World:
         self.arm = Arm()
         self.gripper = Gripper()
         self.things = {spec.name: Thing.at_rest(spec) for spec in self.plan.objects}
+        self._slips_above_m: float | None = None
+        """Height of the tool above which the grasp that was just made gives way."""
 
     def reset(self) -> None:
         """Robot and objects back to where they were at the start. Faults and time stay."""
@@ -76,9 +80,15 @@ class World:
         self.arm.step(dt_s)
         if self.gripper.held is not None and self.gripper.target_m > self.gripper.gap_m:
             self.carry()  # it will be let go soon
+        held_before = self.gripper.held
         dropped = self.gripper.step(dt_s)
         if dropped is not None:
             settle(dropped, self.plan)
+        if self.gripper.held is not held_before:
+            self._decide_slip()
+        if self._slips_above_m is not None and self.tool_in_map()[2] > self._slips_above_m:
+            self._slips_above_m = None
+            self._drop()
         self.clock.advance(dt_s)
 
     def _contact(self) -> Dock | None:
@@ -122,6 +132,23 @@ class World:
         if self.gripper.held is not None:
             held = self.gripper.held
             held.x_m, held.y_m, held.z_m = self.tool_in_map()
+
+    def _decide_slip(self) -> None:
+        """A new grasp holds or slips; chance decides when it is made."""
+        self._slips_above_m = None
+        percent = self.faults.slip_percent
+        if self.gripper.held is not None and percent > 0 and self.random.uniform(0.0, 100.0) < percent:
+            self._slips_above_m = self.tool_in_map()[2] + SLIP_LIFT_M
+
+    def visible(self) -> list[Thing]:
+        """What the camera sees: objects within its range, and what is held. The caller holds the lock."""
+        self.carry()
+        x_m, y_m = self.base.x_m, self.base.y_m
+        return [
+            thing
+            for thing in self.things.values()
+            if thing is self.gripper.held or math.hypot(thing.x_m - x_m, thing.y_m - y_m) <= CAMERA_RANGE_M
+        ]
 
     def _drop(self) -> None:
         self.carry()
