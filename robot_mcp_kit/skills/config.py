@@ -33,6 +33,7 @@ from robot_mcp_kit.skills.config_types import (
     Yaw,
     keys_at,
 )
+from robot_mcp_kit.skills.config_world import ManipulationSection, SensorsSection
 from robot_mcp_kit.skills.geometry import edges_cross, point_in_polygon, polygon_area
 from robot_mcp_kit.skills.text import did_you_mean
 from robot_mcp_kit.skills.yaml_tree import Document, KeyPath, dotted, read_yaml
@@ -130,6 +131,8 @@ class RobotConfig(Section):
     arms: dict[Name, Arm] = Field(default_factory=dict)
     places: dict[Name, Place] = Field(default_factory=dict)
     zones: dict[Name, Zone] = Field(default_factory=dict)
+    sensors: SensorsSection = SensorsSection()
+    manipulation: ManipulationSection | None = None
     safety: SafetySection = SafetySection()
     discover: bool = False
     """Offer a tool that lists the graph's action servers, and moves none of them."""

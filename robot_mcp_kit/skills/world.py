@@ -1,6 +1,6 @@
 """The robot and the objects around it, as last measured: what results describe and conditions are checked on.
 
-Metres, radians, newtons, seconds; each part says when it was measured. A part that no source told is
+Rounded, radians, newtons, seconds; each part says when it was measured. A part that no source told is
 ``None``, which is not the same as nothing being there.
 """
 
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import abc
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from robot_mcp_kit.models import UtcTime
+
+Rounded = Annotated[float, AfterValidator(lambda value: round(value, 4))]
+"""To a tenth of a millimetre (and of a milliradian), so that sentences and fields show the same number."""
 
 
 class Part(BaseModel):
@@ -26,28 +29,36 @@ class Part(BaseModel):
 class RobotPose(Part):
     """Where the robot's base is."""
 
-    x_m: float
-    y_m: float
-    yaw_rad: float
+    x_m: Rounded
+    y_m: Rounded
+    yaw_rad: Rounded
     frame: str
 
 
 class GripperReading(Part):
     """The fingers, and whether something is between them."""
 
-    gap_m: float
-    holds_something: bool | None = Field(
-        None, description="Fingers that were told to close stand open: something is between. null: not known."
+    gap_m: Rounded
+    holds_something: bool = Field(description="The fingers stand neither open nor shut.")
+    held_object: str | None = Field(
+        None, description="What was grasped and not let go since; null: nothing, or it is not known what."
     )
+    is_open: bool = False
+
+
+class ArmReading(Part):
+    """The arm's joints, radians (metres for sliding ones), by name."""
+
+    joints_rad: dict[str, float]
 
 
 class SeenObject(Part):
     """One object as perception reported it."""
 
     name: str
-    x_m: float
-    y_m: float
-    z_m: float
+    x_m: Rounded
+    y_m: Rounded
+    z_m: Rounded
     frame: str
     confidence: float = Field(1.0, ge=0, le=1)
     width_m: float | None = None
@@ -66,14 +77,29 @@ class WorldSnapshot(BaseModel):
 
     robot: RobotPose | None = None
     gripper: GripperReading | None = None
+    arm: ArmReading | None = None
     objects: tuple[SeenObject, ...] | None = None
     """``None``: perception has told nothing; empty: it sees nothing."""
+    looked_at: UtcTime | None = None
+    """When perception told ``objects``."""
     battery: BatteryReading | None = None
 
     def find(self, name: str) -> SeenObject | None:
         """The object of that name, compared without case and with ``_`` as a space."""
         wanted = fold(name)
         return next((seen for seen in self.objects or () if fold(seen.name) == wanted), None)
+
+    def since(self, moment: datetime) -> WorldSnapshot:
+        """Only the gripper, arm and objects that were measured after ``moment``."""
+        moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)  # as measured_at is
+        update: dict[str, Any] = {
+            name: None
+            for name in ("gripper", "arm")
+            if (part := getattr(self, name)) is not None and part.measured_at < moment
+        }
+        if self.looked_at is None or self.looked_at < moment:
+            update |= {"objects": None, "looked_at": None}
+        return self.model_copy(update=update)
 
     def facts(self) -> dict[str, Any]:
         """As JSON, without what is not known."""
@@ -94,6 +120,9 @@ class World(abc.ABC):
     @abc.abstractmethod
     def snapshot(self) -> WorldSnapshot:
         """What was measured last. Never waits, never raises."""
+
+    def hold(self, name: str | None) -> None:  # noqa: B027 - adapters without a gripper remember nothing
+        """Remember what was grasped, or that nothing is; snapshots tell it while something is held."""
 
     @abc.abstractmethod
     async def after(self, moment: datetime, timeout_s: float = 2.0) -> WorldSnapshot:

@@ -1,0 +1,89 @@
+"""Skills made of other skills: one task, several goals, and a measurement at the end.
+
+A routine moves nothing itself. Every motion is a goal of a configured skill, with that skill's limits,
+approvals and stop; the routine decides which comes next, and whether what it was for has come true.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NoReturn
+
+from robot_mcp_kit.errors import TaskError
+from robot_mcp_kit.models import TaskFailure
+from robot_mcp_kit.skills.base import FeedbackReader, GoalSpec, Outcome, Sample, Skill, SkillArguments
+from robot_mcp_kit.skills.world import World
+
+ROUTINE_TYPE = "routine"
+"""In place of an action type."""
+
+
+class StepFailed(Exception):
+    """A step of a routine failed; ``failure`` is the step's own."""
+
+    def __init__(self, skill: str, failure: TaskFailure) -> None:
+        super().__init__(f"{skill}: {failure.message}")
+        self.skill, self.failure = skill, failure
+
+
+class Steps(abc.ABC):
+    """Port: how a running routine acts. The bridge implements it."""
+
+    world: World
+    moved: bool
+    """Whether a goal of this routine was begun."""
+
+    @abc.abstractmethod
+    async def do(self, skill: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Run one skill to its end and return its result.
+
+        Raises:
+            StepFailed: it was refused, failed, or was cancelled.
+        """
+
+    @abc.abstractmethod
+    async def tell(self, phase: str) -> None:
+        """Report what the routine is doing, in words."""
+
+
+class Routine(Skill):
+    """A skill that is carried out by :meth:`run` instead of by one goal."""
+
+    action_name = ""
+    action_type = ROUTINE_TYPE
+    trigger_types = frozenset()
+    read_only: bool = False
+    """Moves nothing at all."""
+    needs: tuple[str, ...] = ()
+    """Skills that its steps use."""
+
+    @abc.abstractmethod
+    def check(self, arguments: SkillArguments) -> str:
+        """Judge the arguments without the world; the plan in one sentence.
+
+        Raises:
+            ArgumentError: names the field and the way out.
+        """
+
+    @abc.abstractmethod
+    async def run(self, arguments: SkillArguments, steps: Steps) -> dict[str, Any]:
+        """Act, measure, and return what was measured.
+
+        Raises:
+            TaskError: it did not work, or what it was for has not come true.
+            StepFailed: a step did not work.
+        """
+
+    def goal(self, arguments: SkillArguments) -> GoalSpec:
+        return GoalSpec({}, self.check(arguments))
+
+    def reader(self, spec: GoalSpec) -> FeedbackReader:  # noqa: ARG002
+        raise TypeError(f"{self.name} has no feedback of its own; its steps have")
+
+    def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:  # noqa: ARG002
+        raise TypeError(f"{self.name} has no goal of its own; its steps have")
+
+
+def fail(code: str, message: str, *suggestions: str, recoverable: bool = True) -> NoReturn:
+    """Raises TaskError."""
+    raise TaskError(code, message, recoverable=recoverable, suggestions=suggestions)
