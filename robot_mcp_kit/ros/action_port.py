@@ -70,11 +70,11 @@ class _Watch(GoalWatch):
         self._closed = False
 
     def feedback_from_ros(self, feedback: Any) -> None:
-        """rclpy thread: hold the message and wake the loop once per batch."""
+        """rclpy thread: hold the message until the loop's next batch."""
         self._held.append(feedback)
         if not self._drain_is_due:
             self._drain_is_due = True
-            self._port.ros.hand_over(self._drain)
+            self._port.ros.hand_over_soon(self._drain)
 
     def _drain(self) -> None:
         self._drain_is_due = False
@@ -117,7 +117,7 @@ class RosActionPort(ActionPort):
         )
         # Some servers answer a cancel only after the motion (MoveIt's ExecuteTrajectory).
         self._cancel = PacedService(
-            ros, node, CancelGoal, f"{name}/_action/cancel_goal", hold_s=_TAKEN_AFTER_S
+            ros, node, CancelGoal, f"{name}/_action/cancel_goal", hold_s=_TAKEN_AFTER_S, urgent=True
         )
         self._watches: dict[bytes, tuple[_Watch, ...]] = {}
         self._statuses: dict[bytes, int] = {}
@@ -201,6 +201,8 @@ class RosActionPort(ActionPort):
         finally:
             answer.cancel()
             self._terminal.pop(goal_id.bytes, None)
+        # The feedback that came before the result is told before it (B13).
+        self.ros.run_batch()
         return GoalResult(status=int(response.status), result=response.result)
 
     def _ended(self, goal_id: UUID) -> asyncio.Future[None]:
@@ -213,7 +215,7 @@ class RosActionPort(ActionPort):
     async def cancel_goal(self, goal_id: UUID) -> CancelReply:
         if self._stop is not None:
             publisher, message = self._stop
-            self.ros.post(lambda: publisher.publish(message))
+            self.ros.guarded(lambda: publisher.publish(message))()
         request = CancelGoal.Request(goal_info=GoalInfo(goal_id=_goal_id(goal_id)))
         response = await self._cancel.call(request)
         return CancelReply(
@@ -254,6 +256,7 @@ class RosActionPort(ActionPort):
         self.ros.hand_over(lambda: self._apply_statuses(statuses))
 
     def _apply_statuses(self, statuses: dict[bytes, int]) -> None:
+        self.ros.run_batch()
         before, self._statuses = self._statuses, statuses
         for key in [k for k in self._terminal if statuses.get(k) in _TERMINAL]:
             future = self._terminal.pop(key)

@@ -25,12 +25,21 @@ class PacedService:
         hold_s: when an unanswered request stops counting, for services whose answer may take long by design
             (``get_result`` answers at the end of the motion); ``None``: only its answer, or the caller giving
             up, frees the place.
+        urgent: requests go ahead of what the rclpy thread has to do; see :meth:`RosThread.request`.
     """
 
     def __init__(
-        self, ros: RosThread, node: Any, service_type: Any, name: str, *, hold_s: float | None = None
+        self,
+        ros: RosThread,
+        node: Any,
+        service_type: Any,
+        name: str,
+        *,
+        hold_s: float | None = None,
+        urgent: bool = False,
     ) -> None:
         self._ros = ros
+        self._urgent = urgent
         self._hold_s = hold_s
         self._places = asyncio.Semaphore(_WINDOW)
         self.client = node.create_client(service_type, name, qos_profile=QoSProfile(depth=_CLIENT_DEPTH))
@@ -41,7 +50,7 @@ class PacedService:
     async def send(self, request: Any) -> asyncio.Future[Any]:
         """Wait for a place (not at all when one is free), queue the request, return its answer's future."""
         await self._places.acquire()
-        answer = self._ros.request(self.client, request)
+        answer = self._ros.request(self.client, request, urgent=self._urgent)
         freed = False
 
         def free(_: object = None) -> None:
