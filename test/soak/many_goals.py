@@ -54,7 +54,7 @@ async def work(rig: Rig, row: int, at_once: int) -> dict[str, Any]:
         for number in range(WARM_UP):
             await one(robot, number, f"motion{number % rig.motions}", 0.0)
         started = await asyncio.gather(
-            *(one(robot, 100 + n, f"motion{n % rig.motions}", 1.0) for n in range(at_once))
+            *(one(robot, 100 + n, f"motion{n % rig.motions}", 0.2) for n in range(at_once))
         )
         ends.update(state for state, _ in started)
         before = counts(bridge)
@@ -90,8 +90,8 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=50)
     options = parser.parse_args()
     with only_loopback(), reserved_domain() as domain, tempfile.TemporaryDirectory() as name:
-        # Several goals of one server at a time: these servers take them.
-        rig = Rig(Path(name), domain, policy="replace")
+        # Goals for one server wait for each other; none is replaced and none refused.
+        rig = Rig(Path(name), domain, policy="queue")
         try:
             summary = asyncio.run(work(rig, options.row, options.at_once))
         finally:
