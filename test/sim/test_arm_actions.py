@@ -40,7 +40,8 @@ def test_the_arm_follows_a_trajectory(robot: Any) -> None:
     elapsed = [seconds(f.desired.time_from_start) for f in goal.feedback]
     assert elapsed == sorted(elapsed)
     assert 5.0 < elapsed[-1] < 7.0
-    assert {f.index for f in goal.feedback} >= {0, 1, 2}
+    if hasattr(goal.feedback[0], "index"):  # not on Jazzy
+        assert {f.index for f in goal.feedback} >= {0, 1, 2}
     assert list(goal.feedback[0].joint_names) == list(JOINT_NAMES)
 
 

@@ -36,11 +36,17 @@ def test_waypoints_are_driven_as_real_navigation_goals(robot: Any) -> None:
     assert [b for a, b in zip([9, *indices], indices, strict=False) if a != b] == [0, 1, 0, 1]
 
 
+def _index(missed: Any) -> int:
+    """Of WaypointStatus, or of Jazzy's MissedWaypoint."""
+    return int(missed.waypoint_index if hasattr(missed, "waypoint_index") else missed.index)
+
+
 def test_the_first_missed_waypoint_ends_it_by_default(robot: Any) -> None:
     status, result = _follow(robot, (2.5, 4.0), (6.0, 7.0), (3.5, 4.0)).end()
     assert (status, result.error_code) == (ABORTED, 603)
     (missed,) = result.missed_waypoints
-    assert (missed.waypoint_index, missed.error_code, missed.waypoint_status) == (1, 206, 3)
+    assert (_index(missed), missed.error_code) == (1, 206)
+    assert getattr(missed, "waypoint_status", 3) == 3
 
 
 def test_missed_waypoints_are_a_partial_success_when_it_may_go_on(robot: Any) -> None:
@@ -48,7 +54,7 @@ def test_missed_waypoints_are_a_partial_success_when_it_may_go_on(robot: Any) ->
     robot.set(stop_on_failure=False)
     status, result = _follow(robot, (2.5, 4.0), (6.0, 7.0), (3.5, 4.0)).end()
     assert (status, result.error_code) == (SUCCEEDED, 0)
-    assert [(m.waypoint_index, m.error_code) for m in result.missed_waypoints] == [(1, 206)]
+    assert [(_index(m), m.error_code) for m in result.missed_waypoints] == [(1, 206)]
     assert robot.state()["pose"][0] == pytest.approx(3.5, abs=0.05)
 
 

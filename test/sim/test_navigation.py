@@ -170,10 +170,13 @@ def test_a_newer_goal_in_an_unknown_frame_goes_on_to_the_old_place(robot: Any) -
 
 def _through(robot: Any, *points: tuple[float, float]) -> Any:
     from nav2_msgs.action import NavigateThroughPoses
-    from nav_msgs.msg import Goals
 
-    goals = Goals(goals=[robot.pose(x, y) for x, y in points])
-    return robot.send(NavigateThroughPoses, "navigate_through_poses", poses=goals)
+    poses: Any = [robot.pose(x, y) for x, y in points]
+    if hasattr(NavigateThroughPoses.Goal().poses, "goals"):  # on Jazzy a plain list
+        from nav_msgs.msg import Goals
+
+        poses = Goals(goals=poses)
+    return robot.send(NavigateThroughPoses, "navigate_through_poses", poses=poses)
 
 
 def test_the_other_navigator_is_busy_and_aborts_at_once(robot: Any) -> None:
@@ -191,7 +194,8 @@ def test_poses_on_the_way_are_ticked_off(robot: Any) -> None:
     goal = _through(robot, (3.0, 4.0), (3.0, 6.0), (5.0, 4.0))
     status, result = goal.end()
     assert (status, result.error_code) == (SUCCEEDED, 0)
-    assert [w.waypoint_status for w in result.waypoint_statuses] == [1, 1, 1]
+    if hasattr(result, "waypoint_statuses"):  # not on Jazzy
+        assert [w.waypoint_status for w in result.waypoint_statuses] == [1, 1, 1]
     counts = [f.number_of_poses_remaining for f in goal.feedback]
     assert counts == sorted(counts, reverse=True)
     assert set(counts) == {3, 2, 1}
@@ -202,7 +206,8 @@ def test_poses_on_the_way_are_ticked_off(robot: Any) -> None:
 def test_poses_behind_a_shut_door_fail_with_the_3xx_code(robot: Any) -> None:
     status, result = _through(robot, (3.0, 4.0), (6.0, 7.0)).end()
     assert (status, result.error_code) == (ABORTED, 306)
-    assert [w.waypoint_status for w in result.waypoint_statuses] == [3, 3]
+    if hasattr(result, "waypoint_statuses"):  # not on Jazzy
+        assert [w.waypoint_status for w in result.waypoint_statuses] == [3, 3]
 
 
 def test_an_empty_list_of_poses_fails_and_its_feedback_is_all_zero(robot: Any) -> None:
