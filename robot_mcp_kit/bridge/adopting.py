@@ -34,6 +34,7 @@ from robot_mcp_kit.skills.base import (
 )
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
 from robot_mcp_kit.skills.config import Zone
+from robot_mcp_kit.skills.routine import ROUTINE_TYPE
 from robot_mcp_kit.skills.triggers import TriggerSet
 from robot_mcp_kit.tasks import TaskBody, TaskContext, TaskManager
 
@@ -41,6 +42,11 @@ logger = logging.getLogger(__name__)
 
 RESTARTED = "ROS_BRIDGE_RESTARTED"
 NOT_SENT = "The goal had not been sent and nothing moved; start it again if it is still wanted."
+IN_THE_MIDDLE = (
+    "It was in the middle of several steps. The step that was running is followed under its own task "
+    "(list_tasks), no further one is begun, so what it was for is not known to be true. Look before you do "
+    "it again."
+)
 _NO_TASK = "its task has ended"
 
 
@@ -113,7 +119,9 @@ class Adoption:
         followed = []
         for row in self._ledger.open_rows():
             saved = self._ledger.saved_task(row.task_id)
-            if after_restart(row.state) is RunState.ENDED and row.state is not RunState.ENDED:
+            if row.action_type == ROUTINE_TYPE:
+                self._give_up(row, saved, IN_THE_MIDDLE)
+            elif after_restart(row.state) is RunState.ENDED and row.state is not RunState.ENDED:
                 self._give_up(row, saved, NOT_SENT)
             elif await self._follow(row, saved):
                 followed.append(row.task_id)

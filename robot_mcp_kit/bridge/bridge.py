@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from robot_mcp_kit.bridge.adopting import Adoption
 from robot_mcp_kit.bridge.base import ActionPort, ActionPorts
 from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.outcomes import task_error
 from robot_mcp_kit.bridge.plan import plan_to_json
+from robot_mcp_kit.bridge.routines import Routines
 from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
 from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
+from robot_mcp_kit.bridge.stop_report import StoppedTask, StopReport, stop_words
 from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError
-from robot_mcp_kit.models import TaskFailure, TaskInfo, TaskState
+from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.safety.principals import Requester
 from robot_mcp_kit.safety.refusals import ESTOP, safety_failure
@@ -31,8 +31,10 @@ from robot_mcp_kit.skills.bridge_codes import bridge_failure
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.navigation import WhereIsRobot
 from robot_mcp_kit.skills.registry import build_skills
+from robot_mcp_kit.skills.routine import Routine
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
 from robot_mcp_kit.skills.triggers import TriggerSet, check_triggers
+from robot_mcp_kit.skills.world import NoWorld, World
 from robot_mcp_kit.tasks import TaskManager
 
 __all__ = ["Bridge", "BridgeSettings", "Started", "StopReport", "StoppedTask"]
@@ -41,30 +43,6 @@ logger = logging.getLogger(__name__)
 
 MAX_KEY_CHARS = 200
 _NAVIGATORS = ("/NavigateToPose", "/NavigateThroughPoses")
-
-
-class StoppedTask(BaseModel):
-    """One task in a stop report."""
-
-    task_id: str
-    tool: str
-    state: TaskState | None
-    """The task's state now; ``None`` when the manager no longer knows it."""
-    stop_confirmed: bool
-    """The action server said that the goal has ended. ``False``: do not assume that the robot stands
-    still.
-    """
-    note: str
-
-
-class StopReport(BaseModel):
-    """What :meth:`Bridge.stop` did."""
-
-    reason: str
-    tasks: list[StoppedTask]
-    all_confirmed: bool
-    message: str
-    """One sentence for a planner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +68,8 @@ class Bridge:
         guard: asked at every step of every goal; built for the same skills.
         settings: times.
         skills: instead of those built from ``config``.
+        routines: skills made of these; their steps are guarded, they themselves move nothing.
+        world: what conditions are checked on and routines measure with; nothing is known by default.
         where: where the robot is now in the map frame, if somebody knows.
         ledger: where starts are written down before a goal leaves; in memory by default.
         clock: monotonic time.
@@ -104,11 +84,15 @@ class Bridge:
         guard: Guard,
         settings: BridgeSettings | None = None,
         skills: Mapping[str, Skill] | None = None,
+        routines: Mapping[str, Routine] | None = None,
+        world: World | None = None,
         where: WhereIsRobot | None = None,
         ledger: Ledger | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.skills: dict[str, Skill] = dict(build_skills(config, where) if skills is None else skills)
+        self.skills.update(routines or {})
+        self.world: World = world if world is not None else NoWorld()
         self.settings = settings if settings is not None else BridgeSettings()
         self.ledger: Ledger = ledger if ledger is not None else MemoryLedger()
         self.refusing: TaskFailure | None = None
@@ -120,7 +104,10 @@ class Bridge:
         self._config = config
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._runs: dict[str, GoalRun] = {}
+        self._routines = Routines(manager, self.ledger, self._begin_step)
         self._background: set[asyncio.Task[Any]] = set()
+        self._requesters: dict[str, Requester] = {}
+        """Who asked for the routines that run; their steps are asked for by the same."""
 
     # -- starting ---------------------------------------------------------------------------------
 
@@ -150,6 +137,7 @@ class Bridge:
         triggers: Any = None,
         idempotency_key: Any = None,
         requester: Requester | None = None,
+        part_of: str | None = None,
     ) -> Started:
         """Validate, write down, start the task, and return without waiting for the action server (B1).
 
@@ -161,6 +149,7 @@ class Bridge:
                 ended, as long as the ledger keeps it, and moves nothing again. Also while nothing new may
                 start, and after a restart with a ledger on disk.
             requester: who asks, for approvals and the audit trail.
+            part_of: the routine's task that this is a step of.
 
         Raises:
             ArgumentError: names the argument (or ``triggers[i].field``, ``idempotency_key``); nothing moved.
@@ -182,6 +171,15 @@ class Bridge:
         if self.refusing is not None:
             raise task_error(self.refusing)
         spec = skill.goal(parsed)
+        self._routines.check_free(skill.action_name or skill.name, skill.resources, part_of)
+        self._check_conditions(skill, parsed)
+        if isinstance(skill, Routine):
+            self._check_idle(skill)
+            info = self._routines.start(
+                skill, parsed, self.world, fingerprint=fingerprint, key=key, plain=plain
+            )
+            self._requesters[info.task_id] = requester
+            return Started(info, spec.summary)
         port, spec = self._port(skill, spec)
         replaces = self._take_turn(skill, port)
         clearance = self.guard.admit(skill, spec, port.name, requester=requester, arguments=plain)
@@ -219,6 +217,24 @@ class Bridge:
             extra={"task_id": info.task_id},
         )
         return Started(info, spec.summary, run.replaces)
+
+    def _begin_step(self, skill: str, arguments: dict[str, Any], task_id: str) -> TaskInfo:
+        return self.begin(skill, arguments, requester=self._requesters.get(task_id), part_of=task_id).info
+
+    def _check_conditions(self, skill: Skill, arguments: SkillArguments) -> None:
+        """Raises TaskError for the first precondition that the measured world breaks; nothing moved (L3)."""
+        if skill.preconditions:
+            world = self.world.snapshot()
+            for condition in skill.preconditions:
+                failure = condition.broken(world, arguments)
+                if failure is not None:
+                    raise task_error(failure)
+
+    def _check_idle(self, routine: Routine) -> None:
+        """A routine takes over from nobody."""
+        for run in self._live_runs():
+            if not run.skill.resources.isdisjoint(routine.resources):
+                raise task_error(bridge_failure("ROS_BUSY", action=routine.name, other=run.task_id))
 
     def _skill(self, name: str, requester: Requester) -> Skill:
         try:
@@ -333,6 +349,7 @@ class Bridge:
         about as long as the contract's grace. Takes no lock, needs no approval, may be repeated: unfinished
         stops are asked for again (B22).
         """
+        routines = self._routines.halt()
         runs = self._live_runs()
         logger.warning("stop (%s): %d running", reason, len(runs))
         for run in runs:
@@ -342,16 +359,17 @@ class Bridge:
                 run.request_cancel(reason)
         await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
         self.guard.stopped(reason, [run.task_id for run in runs])
+        stopping = [*(run.task_id for run in runs), *routines]
         answers = await asyncio.gather(
-            *(self._manager.cancel(run.task_id) for run in runs), return_exceptions=True
+            *(self._manager.cancel(task_id) for task_id in stopping), return_exceptions=True
         )
-        for run, answer in zip(runs, answers, strict=True):
+        for task_id, answer in zip(stopping, answers, strict=True):
             if isinstance(answer, BaseException):
-                logger.error("task %s: cancelling the task failed: %r", run.task_id, answer)
+                logger.error("task %s: cancelling the task failed: %r", task_id, answer)
         self._sweep()
-        tasks = [self._stopped(run) for run in runs]
+        tasks = [*(self._stopped(run) for run in runs), *map(self._stopped_routine, routines)]
         confirmed = all(task.stop_confirmed for task in tasks)
-        return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=_stop_words(tasks))
+        return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=stop_words(tasks))
 
     def _stopped(self, run: GoalRun) -> StoppedTask:
         info = self._manager.get(run.task_id)
@@ -369,9 +387,21 @@ class Bridge:
             else "Still stopping.",
         )
 
+    def _stopped_routine(self, task_id: str) -> StoppedTask:
+        """No further step is begun; a step that was running is a task of its own in the report."""
+        info = self._manager.get(task_id)
+        return StoppedTask(
+            task_id=task_id,
+            tool="" if info is None else info.tool,
+            state=None if info is None else info.state,
+            stop_confirmed=True,
+            note="No further step is begun.",
+        )
+
     def _on_estop(self, reason: str) -> None:
         """Stop whatever runs, at once; the tasks fail as stopped for safety."""
         failure = safety_failure(ESTOP, f"It was latched for: {reason}.")
+        self._routines.halt()
         for run in self._live_runs():
             run.halt(failure)
 
@@ -400,6 +430,8 @@ class Bridge:
         return list(self._runs.values())
 
     def _sweep(self) -> None:
+        for task_id in self._requesters.keys() - set(self._routines.running()):
+            del self._requesters[task_id]
         for task_id, run in list(self._runs.items()):
             if run.state in (RunState.PREPARED, RunState.RESUMING):
                 info = self._manager.get(task_id)
@@ -469,15 +501,3 @@ def _check_key(key: object) -> str | None:
     if not isinstance(key, str) or not key.strip() or len(key) > MAX_KEY_CHARS:
         raise ArgumentError("idempotency_key", f"expected text of 1 to {MAX_KEY_CHARS} characters")
     return key
-
-
-def _stop_words(tasks: list[StoppedTask]) -> str:
-    if not tasks:
-        return "Nothing was running for this bridge."
-    open_ones = [task.task_id for task in tasks if not task.stop_confirmed]
-    if not open_ones:
-        return f"All {len(tasks)} running tasks were stopped and the stop is confirmed."
-    return (
-        f"{len(tasks)} tasks were told to stop; not confirmed for {', '.join(open_ones)}. Do not assume that "
-        "the robot stands still; use the emergency stop if it moves."
-    )

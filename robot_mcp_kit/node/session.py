@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.applications import Starlette
 
@@ -27,15 +28,19 @@ from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
 from robot_mcp_kit.ros.schema import RosGoalSchema
 from robot_mcp_kit.ros.side import RosSide
 from robot_mcp_kit.ros.topics import TaskTopics
+from robot_mcp_kit.ros.world import RosWorld
 from robot_mcp_kit.safety.state_dir import announce, state_directory, withdraw
 from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
 from robot_mcp_kit.server.auth import check_exposure
+from robot_mcp_kit.server.handles import Handles, load_key
 from robot_mcp_kit.server.operator import OperatorAccess, OperatorApi, host_names
 from robot_mcp_kit.server.serve import bind, serving
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
 from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.skills.registry import build_skills
+from robot_mcp_kit.skills.routine import Routine
+from robot_mcp_kit.skills.routines import build_routines
 from robot_mcp_kit.sqlite_file import SqliteFile
 from robot_mcp_kit.tasks import TaskManager
 
@@ -72,6 +77,10 @@ class Prepared:
     listener: socket.socket | None
     """The endpoint's socket; ``None`` with stdio."""
     guard: NodeGuard
+    routines: dict[str, Routine]
+    world: RosWorld
+    handle_key: bytes | None
+    """Signs the handles; kept beside the ledger, so that they outlive the process where tasks do."""
     memory: Memory | None = None
     """``None``: nothing outlives the process."""
 
@@ -82,6 +91,7 @@ class Prepared:
             self.memory.file.close()
         if self.listener is not None:
             self.listener.close()
+        self.world.close()
         self.where.close()
         self.ports.close()
 
@@ -108,6 +118,9 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         undo.callback(ports.close)
         types = RosGoalSchema()
         skills = build_skills(config, where.pose, types)
+        routines = build_routines(config)
+        world = RosWorld(ros.node, ros.thread, config, where)
+        undo.callback(world.close)
         for skill in skills.values():
             ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         name = ros.node.get_fully_qualified_name()
@@ -115,9 +128,17 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
             secret.get_secret_value() for secret in (settings.token, settings.approval_secret) if secret
         ]
         guard = make_guard(ros, config, skills, where, state_directory(settings.state_dir, name), secrets)
+        undo.callback(guard.release)
+        handle_key = None if settings.ledger_file is None else load_key(_key_file(settings.ledger_file))
         undo.pop_all()
     catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
-    return Prepared(settings, config, skills, ports, where, catalog, listener, guard, memory)
+    return Prepared(
+        settings, config, skills, ports, where, catalog, listener, guard, routines, world, handle_key, memory
+    )
+
+
+def _key_file(ledger_file: Path) -> Path:
+    return ledger_file.with_name(f"{ledger_file.name}.handle-key")
 
 
 def _open_memory(settings: NodeSettings, owner: str) -> Memory | None:
@@ -216,6 +237,8 @@ class Session:
             guard=self.prepared.guard.guard,
             settings=settings.bridge,
             skills=self.prepared.skills,
+            routines=self.prepared.routines,
+            world=self.prepared.world,
             ledger=ledger,
         )
         bridge.refusing = None if self._active else INACTIVE
@@ -253,8 +276,12 @@ class Session:
             # Motions end before connections do: nobody would be left to stop them.
             await manager.aclose()
 
+        handles = Handles(manager, saved=bridge.ledger.saved_task, key=self.prepared.handle_key)
+        config = self.prepared.config
         if self.prepared.listener is None:
-            server = build_mcp_server(bridge, manager, name=settings.server_name, catalog=catalog)
+            server = build_mcp_server(
+                bridge, manager, name=settings.server_name, catalog=catalog, handles=handles, config=config
+            )
             async with self._operator_only():
                 talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
                 ending = asyncio.create_task(closed(), name="close")
@@ -271,7 +298,14 @@ class Session:
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
         url = f"http://{shown}:{port}{MCP_PATH}"
         server = build_mcp_server(
-            bridge, manager, name=settings.server_name, token=settings.token, url=url, catalog=catalog
+            bridge,
+            manager,
+            name=settings.server_name,
+            token=settings.token,
+            url=url,
+            catalog=catalog,
+            handles=handles,
+            config=config,
         )
         operator = self._operator_api(host_names(settings.host, port, settings.allowed_hosts))
         app = build_app(

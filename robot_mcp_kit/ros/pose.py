@@ -32,6 +32,10 @@ class PoseReader(abc.ABC):
         """The latest measured pose in the map frame, ``None`` while unknown or too old."""
 
     @abc.abstractmethod
+    def age_s(self) -> float | None:
+        """Seconds since that pose arrived (topic) or was stamped (TF); ``None`` while unknown."""
+
+    @abc.abstractmethod
     def close(self) -> None:
         """Stop listening. On the rclpy thread."""
 
@@ -66,6 +70,10 @@ class TopicPose(PoseReader):
 
     def _received(self, message: Any) -> None:
         self._latest = (message, time.monotonic())
+
+    def age_s(self) -> float | None:
+        latest = self._latest
+        return None if latest is None else time.monotonic() - latest[1]
 
     def pose(self) -> Pose2D | None:
         latest = self._latest
@@ -113,6 +121,16 @@ class TfPose(PoseReader):
 
     def close(self) -> None:
         self._listener.unregister()
+
+    def age_s(self) -> float | None:
+        from rclpy.time import Time
+
+        try:
+            found = self._buffer.lookup_transform(self._robot.map_frame, self._robot.base_frame, Time())
+        except self._unavailable:
+            return None
+        age = self._clock.now() - Time.from_msg(found.header.stamp)
+        return max(0.0, float(age.nanoseconds * 1e-9))
 
     def pose(self) -> Pose2D | None:
         from rclpy.time import Time

@@ -37,6 +37,7 @@ from robot_mcp_kit.server.waiting import (
     wait_for_end,
 )
 from robot_mcp_kit.skills.base import Skill
+from robot_mcp_kit.skills.routine import Routine
 
 logger = logging.getLogger(__name__)
 
@@ -161,10 +162,16 @@ def skill_tool(skill: Skill, bridge: Bridge, handles: Handles) -> Tool:
         description=skill.description,
         schema=input_schema(skill),
         output_model=MotionAnswer,
-        annotations=ToolAnnotations(
-            read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
-        ),
+        annotations=_annotations(skill),
         with_context=True,
+    )
+
+
+def _annotations(skill: Skill) -> ToolAnnotations:
+    """Told truthfully, and nothing here relies on them (L36)."""
+    reads = isinstance(skill, Routine) and skill.read_only
+    return ToolAnnotations(
+        read_only_hint=reads, destructive_hint=not reads, idempotent_hint=reads, open_world_hint=not reads
     )
 
 

@@ -277,6 +277,51 @@ def truth(ros_domain_id: int, sim: SimProcess) -> Iterator[Truth]:
     witness.close()
 
 
+class Hand:
+    """Throws the simulated robot's switches and tells its truth, from a process of its own."""
+
+    def __init__(self, domain_id: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "robot_mcp_kit.sim.hand"],
+            env=isolated_environment(domain_id),
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _ask(self, wish: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(wish) + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert answer["ok"], answer
+        return answer
+
+    def faults(self, **values: Any) -> None:
+        self._ask({"faults": values})
+
+    def state(self) -> dict[str, Any]:
+        return dict(self._ask({"call": "state"})["state"])
+
+    def call(self, name: str) -> None:
+        self._ask({"call": name})
+
+    def close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self.process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def hand(ros_domain_id: int, sim: SimProcess) -> Iterator[Hand]:
+    made = Hand(ros_domain_id)
+    yield made
+    made.close()
+
+
 @pytest.fixture(autouse=True)
 def _no_callback_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RVC_CALLBACK_URL", "RVC_EVENT_SECRET", "ROBOT_MCP_TOKEN"):

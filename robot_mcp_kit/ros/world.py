@@ -1,0 +1,253 @@
+"""What the robot's sensors tell, from topics: detected objects, joints, battery, and the pose reader's pose.
+
+Every part carries the time at which its message arrived here; a part that is older than its section allows
+is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.ros.pose import PoseReader
+from robot_mcp_kit.ros.thread import RosThread
+from robot_mcp_kit.skills.config import RobotConfig
+from robot_mcp_kit.skills.config_world import SensorsSection
+from robot_mcp_kit.skills.world import (
+    ArmReading,
+    BatteryReading,
+    GripperReading,
+    RobotPose,
+    SeenObject,
+    World,
+    WorldSnapshot,
+)
+
+JOINT_STATE, BATTERY_STATE = "sensor_msgs/msg/JointState", "sensor_msgs/msg/BatteryState"
+_LOOK_AGAIN_S = 0.02
+_FRESH_MESSAGES = 2
+"""The first message after a moment may have been measured before it; the second one was not."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The latest of one source. Written on the rclpy thread, read on the loop; each write is one step."""
+
+    message: Any = None
+    arrived_s: float = 0.0
+    """Unix seconds."""
+    heard_s: float = 0.0
+    """Monotonic."""
+    count: int = 0
+
+
+class RosWorld(World):
+    """Build and close it on the rclpy thread.
+
+    Args:
+        node: the bridge's.
+        ros: the rclpy thread.
+        config: its ``sensors`` section.
+        where: tells the robot's pose.
+
+    Raises:
+        LookupError: a message type is not installed; names its package.
+    """
+
+    def __init__(self, node: Any, ros: RosThread, config: RobotConfig, where: PoseReader) -> None:
+        self._node, self._ros, self._where = node, ros, where
+        self._sensors: SensorsSection = config.sensors
+        arm = self._sensors.arm
+        self._arm_joints = () if arm is None else tuple(config.arms[arm.arm].joints)
+        self._held: str | None = None
+        self._subscriptions: list[Any] = []
+        self._perception = self._listen(
+            self._sensors.perception, lambda s: (s.type, s.topic), lambda _message: True
+        )
+        self._gripper = self._listen(
+            self._sensors.gripper,
+            lambda s: (JOINT_STATE, s.topic),
+            lambda message: self._sensors.gripper is not None and self._sensors.gripper.joint in message.name,
+        )
+        self._arm = self._listen(
+            arm,
+            lambda s: (JOINT_STATE, s.topic),
+            lambda message: all(joint in message.name for joint in self._arm_joints),
+        )
+        self._battery = self._listen(
+            self._sensors.battery, lambda s: (BATTERY_STATE, s.topic), lambda _message: True
+        )
+
+    def _listen(
+        self, section: Any, source: Callable[[Any], tuple[str, str]], wanted: Callable[[Any], bool]
+    ) -> _Heard:
+        heard = _Heard()
+        if section is None:
+            return heard
+        type_name, topic = source(section)
+
+        def received(message: Any) -> None:
+            if not wanted(message):
+                return
+            heard.message, heard.arrived_s, heard.heard_s = message, time.time(), time.monotonic()
+            heard.count += 1
+
+        self._subscriptions.append(
+            self._node.create_subscription(
+                load_interface(type_name),
+                topic,
+                self._ros.guarded(received),
+                # Hears reliable publishers too.
+                QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT),
+                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+            )
+        )
+        return heard
+
+    def close(self) -> None:
+        """Stop listening. Harmless when repeated."""
+        while self._subscriptions:
+            self._node.destroy_subscription(self._subscriptions.pop())
+
+    # -- the port -----------------------------------------------------------------------------------------
+
+    def hold(self, name: str | None) -> None:
+        self._held = name
+
+    def snapshot(self) -> WorldSnapshot:
+        objects, looked_at = self._objects()
+        return WorldSnapshot(
+            robot=self._robot(),
+            gripper=self._gripper_reading(),
+            arm=self._arm_reading(),
+            objects=objects,
+            looked_at=looked_at,
+            battery=self._battery_reading(),
+        )
+
+    async def after(self, moment: datetime, timeout_s: float = 2.0) -> WorldSnapshot:
+        """Two messages of each source that come after this call, whatever ``moment`` says of the past."""
+        wait_s = max(0.0, (moment - datetime.now(UTC)).total_seconds())
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        sources = [
+            heard
+            for section, heard in (
+                (self._sensors.perception, self._perception),
+                (self._sensors.gripper, self._gripper),
+                (self._sensors.arm, self._arm),
+            )
+            if section is not None
+        ]
+        wanted = [(heard, heard.count + _FRESH_MESSAGES) for heard in sources]
+        end_s = time.monotonic() + timeout_s
+        # Counted on another thread, which wakes nobody here.
+        while time.monotonic() < end_s and any(heard.count < count for heard, count in wanted):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return self.snapshot()
+
+    # -- parts --------------------------------------------------------------------------------------------
+
+    def _robot(self) -> RobotPose | None:
+        pose, age_s = self._where.pose(), self._where.age_s()
+        if pose is None or age_s is None:
+            return None
+        return RobotPose(
+            x_m=pose.x_m,
+            y_m=pose.y_m,
+            yaw_rad=pose.yaw_rad,
+            frame=pose.frame,
+            measured_at=_utc(time.time() - age_s),
+        )
+
+    def _gripper_reading(self) -> GripperReading | None:
+        section, heard = self._sensors.gripper, self._gripper
+        message = None if section is None else _fresh(heard, section.max_age_s)
+        if section is None or message is None:
+            return None
+        position = float(message.position[list(message.name).index(section.joint)])
+        if not math.isfinite(position):
+            return None
+        gap_m = section.gap_of(position)
+        holds = section.holds_something(gap_m)
+        return GripperReading(
+            gap_m=gap_m,
+            holds_something=holds,
+            held_object=self._held if holds else None,
+            is_open=gap_m >= section.open_gap_m - section.tolerance_m,
+            measured_at=_utc(heard.arrived_s),
+        )
+
+    def _arm_reading(self) -> ArmReading | None:
+        section, heard = self._sensors.arm, self._arm
+        message = None if section is None else _fresh(heard, section.max_age_s)
+        if message is None:
+            return None
+        positions = dict(zip(message.name, message.position, strict=False))
+        joints = {joint: round(float(positions[joint]), 4) for joint in self._arm_joints}
+        if not all(math.isfinite(value) for value in joints.values()):
+            return None
+        return ArmReading(joints_rad=joints, measured_at=_utc(heard.arrived_s))
+
+    def _battery_reading(self) -> BatteryReading | None:
+        section, heard = self._sensors.battery, self._battery
+        message = None if section is None else _fresh(heard, section.max_age_s)
+        if message is None or not math.isfinite(message.percentage):
+            return None
+        # sensor_msgs/BatteryState: 0 to 1.
+        charge_percent = round(100.0 * float(message.percentage), 1)
+        return BatteryReading(charge_percent=charge_percent, measured_at=_utc(heard.arrived_s))
+
+    def _objects(self) -> tuple[tuple[SeenObject, ...] | None, datetime | None]:
+        section, heard = self._sensors.perception, self._perception
+        message = None if section is None else _fresh(heard, section.max_age_s)
+        if section is None or message is None:
+            return None, None
+        at = _utc(heard.arrived_s)
+        found = [_seen(detection, message.header.frame_id, at) for detection in message.detections]
+        likely = (seen for seen in found if seen is not None and seen.confidence >= section.min_confidence)
+        return tuple(likely), at
+
+
+def _seen(detection: Any, frame: str, at: datetime) -> SeenObject | None:
+    """One detection; ``None`` when it has no name, no frame or no position."""
+    best = max(detection.results, key=lambda result: result.hypothesis.score, default=None)
+    if best is None:
+        return None
+    position = best.pose.pose.position
+    name = detection.id or best.hypothesis.class_id
+    frame = detection.header.frame_id or frame
+    point = (float(position.x), float(position.y), float(position.z))
+    if not name or not frame or not all(math.isfinite(value) for value in point):
+        return None
+    width_m = float(detection.bbox.size.y)
+    return SeenObject(
+        name=str(name)[:100],
+        x_m=point[0],
+        y_m=point[1],
+        z_m=point[2],
+        frame=frame,
+        confidence=min(1.0, max(0.0, float(best.hypothesis.score))),
+        width_m=width_m if math.isfinite(width_m) and width_m > 0 else None,
+        measured_at=at,
+    )
+
+
+def _fresh(heard: _Heard, max_age_s: float) -> Any:
+    """The message, unless there is none or it is too old."""
+    if heard.message is None or time.monotonic() - heard.heard_s > max_age_s:
+        return None
+    return heard.message
+
+
+def _utc(unix_s: float) -> datetime:
+    return datetime.fromtimestamp(unix_s, UTC)
