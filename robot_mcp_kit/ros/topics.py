@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _EVENT_DEPTH = 1000
 _WATCH_QUEUE = 1000
+_LIST_DELAY_S = 0.1
 WATCH_TOOL = "watch_events"
 
 
@@ -104,10 +105,13 @@ class TaskTopics:
         self._states[info.task_id] = info.state
         if not self._list_is_due:
             self._list_is_due = True
-            self._ros.hand_over(self._publish_list)
+            # A moment later: the list is long, and right now the change itself has more urgent work to do.
+            self._ros.hand_over(lambda: self._loop.call_later(_LIST_DELAY_S, self._publish_list))
 
     def _publish_list(self) -> None:
         self._list_is_due = False
+        if not self._close:
+            return  # closed meanwhile
         infos = self._manager.list()
         self._states = {info.task_id: info.state for info in infos}
         message = self._list_type(
