@@ -127,13 +127,11 @@ def _http(server: Materialized, host: Host) -> Link:
         server.name,
         server.url.text,
         host.egress,
+        headers={name: value.text for name, value in server.headers.items()},
         authenticator=host.authenticators.get(server.name),
         max_response_bytes=host.max_response_bytes,
     )
-    headers = {name: value.text for name, value in server.headers.items()}
-    transport = guarded_http(
-        guard, server.url.text, headers, max_event_bytes=min(host.max_response_bytes, MAX_RESPONSE_BYTES)
-    )
+    transport = guarded_http(guard, max_event_bytes=min(host.max_response_bytes, MAX_RESPONSE_BYTES))
     return Link(server, transport, guard)
 
 

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from robot_mcp_kit.client.inbox import Inbox, Receipt
+from robot_mcp_kit.models import TaskEvent
 
 EVENTS_PATH = "/api/agent/events"
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -45,6 +46,7 @@ class EventsEndpoint:
         self._inbox = inbox
         self._max_body_bytes = max_body_bytes
         self._body_timeout_s = body_timeout_s
+        self._waiting: list[tuple[TaskEvent, asyncio.Future[Receipt]]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -55,8 +57,34 @@ class EventsEndpoint:
             return
         if body is None:
             return  # the sender is gone; nothing was taken
-        receipt = self._inbox.receive(headers, body)
+        verdict = self._inbox.verifier.judge(headers, body)
+        if verdict.event is None:
+            receipt = self._inbox.refuse(verdict)
+        else:
+            receipt = await self._written(verdict.event)
         await _answer(send, receipt.status, _content(receipt))
+
+    def _written(self, event: TaskEvent) -> asyncio.Future[Receipt]:
+        """Done when the event is written down, together with those that have come at the same time."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Receipt] = loop.create_future()
+        self._waiting.append((event, future))
+        if len(self._waiting) == 1:
+            loop.call_soon(self._write)
+        return future
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            receipts = self._inbox.take([event for event, _ in waiting])
+        except BaseException as error:
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            raise
+        for (_, future), receipt in zip(waiting, receipts, strict=True):
+            if not future.done():  # its sender may be gone
+                future.set_result(receipt)
 
     async def _body(self, headers: list[tuple[str, str]], receive: Receive) -> bytes | int | None:
         """The body, the status that refuses it, or ``None`` when the sender went away."""

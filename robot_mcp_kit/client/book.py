@@ -8,12 +8,12 @@ however often its end is told and whenever this process is killed.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,9 +22,17 @@ from robot_mcp_kit.client.database import Database, open_database
 from robot_mcp_kit.client.remembering import MAX_REMEMBERED, REMEMBER_S, SeenEvents
 from robot_mcp_kit.client.remembering import SCHEMA as SEEN_SCHEMA
 from robot_mcp_kit.client.rows import SCHEMA as TASK_SCHEMA
-from robot_mcp_kit.client.rows import TaskRecord, load_record, records, save_record, update_from_row
+from robot_mcp_kit.client.rows import (
+    TaskRecord,
+    iso,
+    load_record,
+    records,
+    save_record,
+    to_text,
+    update_from_row,
+)
 from robot_mcp_kit.client.updates import SERVER_RESTARTED, Source, TaskUpdate, UpdateKind
-from robot_mcp_kit.models import TaskEvent, TaskFailure, TaskInfo, TaskState, format_timestamp
+from robot_mcp_kit.models import TaskEvent, TaskFailure, TaskInfo, TaskState
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +42,7 @@ MAX_RUNNING = 10_000
 KEPT_UPDATES = 1_000
 """Updates kept although every consumer has had them."""
 KEPT_ENDED = 2_000
+CACHED_TASKS = 256
 _TIDY_EVERY = 256
 _STORE, _VERSION = "task book", 1
 
@@ -81,6 +90,7 @@ class TaskBook:
         self._remember_s, self._max_remembered = remember_s, max_remembered
         self._max_backlog = max_backlog
         self._depth = 0
+        self._cache: OrderedDict[tuple[str, str], TaskRecord] = OrderedDict()
         self._listeners: list[Listener] = []
         self._fresh: list[TaskUpdate] = []
         self._untidied = 0
@@ -94,6 +104,7 @@ class TaskBook:
 
     def _read(self, db: sqlite3.Connection) -> None:
         """What is kept at hand of what is on disk."""
+        self._cache.clear()
         self._seen = SeenEvents(
             db, self._wall_clock(), remember_s=self._remember_s, max_remembered=self._max_remembered
         )
@@ -203,49 +214,67 @@ class TaskBook:
     # -- push -----------------------------------------------------------------------------------------------
 
     def take_event(self, event: TaskEvent) -> Taken:
-        """Take a verified event, once.
+        """Take a verified event, once; see :meth:`take_events`."""
+        return self.take_events([event])[0]
+
+    def take_events(self, events: Sequence[TaskEvent]) -> list[Taken]:
+        """Take verified events, each once, in this order, written down together.
 
         Raises:
-            sqlite3.Error: nothing was written (a full disk); let the sender repeat it.
+            sqlite3.Error: nothing was written (a full disk); let the sender repeat them.
         """
-        now_s = self._wall_clock()
         with self.transaction() as db:
-            key = self._seen.knows(db, event.server, event.event_id)
-            if key is None:
-                return Taken(duplicate=True)
-            record = load_record(db, event.server, event.task_id)
-            if self.backlog >= self._max_backlog or self._seen.full(now_s):
-                return Taken(full=True)
-            if record is None:
-                if self._running >= MAX_RUNNING:
-                    return Taken(full=True)
-                record = self._new(event.server, event.task_id, event.tool, "push", event.ts)
-            arrival, gap = record.track.arrive(event.seq)
-            if arrival == "again":
-                logger.warning(
-                    "task %s of %s: event %s repeats seq %d under another id; not applied",
-                    *(event.task_id, event.server, event.event_id, event.seq),
-                )
-                return Taken(duplicate=True)
-            self._seen.add(db, key, now_s)
-            record.received += 1
-            record.pushed = True
-            record.heard_at_s = now_s
-            if gap and record.running:
-                self._emit(record, "gap", "push", event.ts, payload={"missing_seq": list(gap[:100])})
-            self._apply(record, event, late=arrival == "late")
-            save_record(db, record)
-            self._tidy(db)
+            return [self._take(db, event) for event in events]
+
+    def _take(self, db: sqlite3.Connection, event: TaskEvent) -> Taken:
+        now_s = self._wall_clock()
+        record = self._load(db, event.server, event.task_id)
+        full = self.backlog >= self._max_backlog or self._seen.full(now_s)
+        if full or (record is None and self._running >= MAX_RUNNING):
+            # What had been taken is acknowledged all the same.
+            known = self._seen.knows(db, event.server, event.event_id)
+            return Taken(duplicate=known, full=not known)
+        if not self._seen.add(db, event.server, event.event_id, now_s):
+            return Taken(duplicate=True)
+        if record is None:
+            record = self._new(db, event.server, event.task_id, event.tool, "push", event.ts)
+        arrival, gap = record.track.arrive(event.seq)
+        if arrival == "again":
+            logger.warning(
+                "task %s of %s: event %s repeats seq %d under another id; not applied",
+                *(event.task_id, event.server, event.event_id, event.seq),
+            )
+            return Taken(duplicate=True)
+        record.received += 1
+        record.pushed = True
+        record.heard_at_s = now_s
+        if gap and record.running:
+            self._emit(db, record, "gap", "push", event.ts, payload={"missing_seq": list(gap[:100])})
+        self._apply(db, record, event, late=arrival == "late")
+        self._save(db, record)
+        self._tidy(db)
         return Taken(gap=gap, late=arrival == "late")
 
-    def _apply(self, record: TaskRecord, event: TaskEvent, *, late: bool) -> None:
+    def _load(self, db: sqlite3.Connection, server: str, task_id: str) -> TaskRecord | None:
+        record = self._cache.get((server, task_id))
+        return record if record is not None else load_record(db, server, task_id)
+
+    def _save(self, db: sqlite3.Connection, record: TaskRecord) -> None:
+        save_record(db, record)
+        key = (record.server, record.task_id)
+        self._cache[key] = record
+        self._cache.move_to_end(key)
+        if len(self._cache) > CACHED_TASKS:
+            self._cache.popitem(last=False)
+
+    def _apply(self, db: sqlite3.Connection, record: TaskRecord, event: TaskEvent, *, late: bool) -> None:
         ending: TaskState | None = {"task_done": "succeeded", "task_failed": "failed"}.get(event.type)  # type: ignore[assignment]
         if not record.running:
             if ending is not None and record.lost:
-                self._end(record, ending, "push", event.ts, event.payload, seq=event.seq)
+                self._end(db, record, ending, "push", event.ts, event.payload, seq=event.seq)
             return
         if ending is not None:
-            self._end(record, ending, "push", event.ts, event.payload, seq=event.seq)
+            self._end(db, record, ending, "push", event.ts, event.payload, seq=event.seq)
             return
         record.changed_at = max(record.changed_at, event.ts)
         if event.type == "progress":
@@ -253,29 +282,29 @@ class TaskBook:
                 return  # superseded by what came after it
             record.progress = event.payload
         kind: UpdateKind = event.type  # type: ignore[assignment]
-        self._emit(record, kind, "push", event.ts, payload=event.payload, seq=event.seq, late=late)
+        self._emit(db, record, kind, "push", event.ts, payload=event.payload, seq=event.seq, late=late)
 
     # -- poll -----------------------------------------------------------------------------------------------
 
     def take_info(self, server: str, info: TaskInfo, source: Source = "poll") -> TaskRecord:
         """Take what the server says when asked (or answers to a call that starts or cancels a task)."""
         with self.transaction() as db:
-            record = load_record(db, server, info.task_id)
+            record = self._load(db, server, info.task_id)
             if record is None:
-                record = self._new(server, info.task_id, info.tool, source, info.created_at)
+                record = self._new(db, server, info.task_id, info.tool, source, info.created_at)
                 record.triggers = info.triggers
-            self._set_unreachable(record, False)
+            self._set_unreachable(db, record, False)
             if info.state != "running":
                 if record.running or record.lost:
-                    self._end(record, info.state, source, info.updated_at, _end_payload(info))
+                    self._end(db, record, info.state, source, info.updated_at, _end_payload(info))
             elif record.running:
                 fresh = info.updated_at > record.changed_at or not record.pushed
                 if info.progress is not None and info.progress != record.progress and fresh:
                     record.progress = info.progress
-                    self._emit(record, "progress", source, info.updated_at, payload=info.progress)
+                    self._emit(db, record, "progress", source, info.updated_at, payload=info.progress)
                 record.changed_at = max(record.changed_at, info.updated_at)
             record.heard_at_s = self._wall_clock()
-            save_record(db, record)
+            self._save(db, record)
             self._tidy(db)
         return record
 
@@ -300,42 +329,53 @@ class TaskBook:
         self, server: str, task_id: str, state: TaskState, payload: dict[str, Any], *, lost: bool
     ) -> None:
         with self.transaction() as db:
-            record = load_record(db, server, task_id)
+            record = self._load(db, server, task_id)
             if record is not None and record.running:
-                self._end(record, state, "poll", self._now(), payload)
+                self._end(db, record, state, "poll", self._now(), payload)
                 record.lost = lost
-                save_record(db, record)
+                self._save(db, record)
 
     def take_unreachable(self, server: str, for_s: float) -> None:
         """The server could not be asked for so long. Told once for each running task, until it can be
         again.
         """
         with self.transaction() as db:
-            for record in records(db, server, running=True):
+            for found in records(db, server, running=True):
+                record = self._load(db, server, found.task_id) or found
                 if not record.unreachable:
-                    self._set_unreachable(record, True, for_s)
-                    save_record(db, record)
+                    self._set_unreachable(db, record, True, for_s)
+                    self._save(db, record)
 
-    def _set_unreachable(self, record: TaskRecord, unreachable: bool, for_s: float = 0.0) -> None:
+    def _set_unreachable(
+        self, db: sqlite3.Connection, record: TaskRecord, unreachable: bool, for_s: float = 0.0
+    ) -> None:
         if record.unreachable == unreachable:
             return
         record.unreachable = unreachable
         if record.running:
             payload = {"for_s": round(for_s, 3)} if unreachable else {}
             self._emit(
-                record, "unreachable" if unreachable else "reachable", "poll", self._now(), payload=payload
+                db,
+                record,
+                "unreachable" if unreachable else "reachable",
+                "poll",
+                self._now(),
+                payload=payload,
             )
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def _new(self, server: str, task_id: str, tool: str, source: Source, at: datetime) -> TaskRecord:
+    def _new(
+        self, db: sqlite3.Connection, server: str, task_id: str, tool: str, source: Source, at: datetime
+    ) -> TaskRecord:
         record = TaskRecord(server=server, task_id=task_id, tool=tool, changed_at=at)
         self._running += 1
-        self._emit(record, "started", source, at)
+        self._emit(db, record, "started", source, at)
         return record
 
     def _end(
         self,
+        db: sqlite3.Connection,
         record: TaskRecord,
         state: TaskState,
         source: Source,
@@ -348,10 +388,11 @@ class TaskBook:
         self._running -= record.running
         record.state, record.lost, record.changed_at = state, False, max(record.changed_at, at)
         record.outcome = payload
-        self._emit(record, kind, source, at, payload=payload, seq=seq)
+        self._emit(db, record, kind, source, at, payload=payload, seq=seq)
 
     def _emit(
         self,
+        db: sqlite3.Connection,
         record: TaskRecord,
         kind: UpdateKind,
         source: Source,
@@ -362,37 +403,30 @@ class TaskBook:
         late: bool = False,
     ) -> None:
         self.position += 1
-        update = TaskUpdate(
-            position=self.position,
-            server=record.server,
-            task_id=record.task_id,
-            tool=record.tool,
-            kind=kind,
-            state=record.state,
-            source=source,
-            at=format_timestamp(at),
-            seq=seq,
-            late=late,
-            payload=payload or {},
+        text = to_text(payload) if payload else "{}"
+        db.execute(
+            "INSERT INTO task_update VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self.position, record.server, record.task_id, record.tool, kind, record.state),
+                *(source, iso(at), seq, late, text),
+            ),
         )
-        with self.database.transaction() as db:
-            db.execute(
-                "INSERT INTO task_update VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(
-                        update.position,
-                        update.server,
-                        update.task_id,
-                        update.tool,
-                        kind,
-                        update.state,
-                        source,
-                    ),
-                    *(update.at, seq, late, json.dumps(update.payload, separators=(",", ":"))),
-                ),
-            )
         if self._listeners:
-            self._fresh.append(update)
+            self._fresh.append(
+                TaskUpdate(
+                    position=self.position,
+                    server=record.server,
+                    task_id=record.task_id,
+                    tool=record.tool,
+                    kind=kind,
+                    state=record.state,
+                    source=source,
+                    at=iso(at),
+                    seq=seq,
+                    late=late,
+                    payload=payload or {},
+                )
+            )
 
     def _tell(self) -> None:
         fresh, self._fresh = self._fresh, []
@@ -410,6 +444,7 @@ class TaskBook:
         self._untidied = 0
         done = min(self._cursors.values(), default=self.position)
         db.execute("DELETE FROM task_update WHERE position <= ?", (min(done, self.position - KEPT_UPDATES),))
+        self._cache.clear()  # some of it may go now
         # Only what ended long ago: a repeated event of it is known by its id meanwhile.
         db.execute(
             "DELETE FROM task WHERE state != 'running' AND heard_at_s < ? AND number <="

@@ -7,6 +7,7 @@ answer to that request and does not take the session with it.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from robot_mcp_kit.client.authenticating import Authenticator
 from robot_mcp_kit.client.egress import Admitted, EgressPolicy
 from robot_mcp_kit.client.refusals import FailureClass, Refusal, RefusedError
+from robot_mcp_kit.client.secrecy import origin_of
 
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 PROBLEM_CODE = -32050
@@ -39,6 +41,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         server: the server's name, for messages.
         url: the endpoint.
         policy: judges it, at every request.
+        headers: static headers of the definition.
         authenticator: gives headers for each request.
         max_response_bytes: most that is taken of one response.
         inner: speaks HTTP; given by tests.
@@ -50,12 +53,18 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         url: str,
         policy: EgressPolicy,
         *,
+        headers: Mapping[str, str] | None = None,
         authenticator: Authenticator | None = None,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         inner: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._server = server
-        self._url = url
+        self._url = httpx2.URL(url)
+        self.public_url = f"{origin_of(url)}/"
+        """What the SDK and its HTTP client are told, because they log it; the path and more may hold a
+        secret.
+        """
+        self._headers = dict(headers or {})
         self._policy = policy
         self._authenticator = authenticator
         self._max = max_response_bytes
@@ -112,11 +121,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def _authorized(self, request: httpx2.Request, *, refused: bool) -> httpx2.Response:
         """Admit, then ask for credentials, then send: nothing leaves for a place that was not admitted."""
-        admitted = await self._policy.admit(str(request.url), server=self._server)
-        own = await self._policy.admit(self._url, server=self._server)
-        if admitted.origin != own.origin:
-            raise RefusedError(Refusal("other_origin", "a request for another server", self._server, "url"))
+        if str(request.url) != self.public_url:
+            raise RefusedError(Refusal("other_origin", "a request for another place", self._server, "url"))
+        admitted = await self._policy.admit(str(self._url), server=self._server)
         headers = request.headers.copy()
+        for name, value in self._headers.items():
+            headers.setdefault(name, value)
+        if self._url.userinfo:
+            pair = f"{self._url.username}:{self._url.password}".encode()
+            headers.setdefault("authorization", f"Basic {base64.b64encode(pair).decode()}")
         if self._authenticator is not None:
             for name, value in (await self._credentials(self._authenticator, refused)).items():
                 headers[name] = value
@@ -148,7 +161,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         ):
             pinned = httpx2.Request(
                 request.method,
-                request.url.copy_with(host=address),
+                self._url.copy_with(host=address, userinfo=b""),
                 headers=headers,
                 stream=request.stream,
                 extensions={**request.extensions, "sni_hostname": admitted.host},
@@ -229,27 +242,24 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 @contextlib.asynccontextmanager
-async def guarded_http(
-    transport: GuardedTransport, url: str, headers: Mapping[str, str], *, max_event_bytes: int
-) -> AsyncIterator[Any]:
+async def guarded_http(transport: GuardedTransport, *, max_event_bytes: int) -> AsyncIterator[Any]:
     """The SDK's streams over a guarded transport.
 
     Args:
         transport: the guard.
-        url: the endpoint.
-        headers: static headers of the definition.
         max_event_bytes: most of one event of an event stream.
     """
     async with (
         httpx2.AsyncClient(
             transport=transport,
-            headers=dict(headers),
             # Each call brings its own bound; an event stream may be silent for as long as nothing happens.
             timeout=httpx2.Timeout(10.0, read=None),
             trust_env=False,
             follow_redirects=False,
         ) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=max_event_bytes) as streams,
+        streamable_http_client(
+            transport.public_url, http_client=client, max_sse_event_size=max_event_bytes
+        ) as streams,
     ):
         yield streams
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from robot_mcp_kit.client.book import TaskBook
+from robot_mcp_kit.client.book import Taken, TaskBook
 from robot_mcp_kit.client.rows import TaskRecord
 from robot_mcp_kit.client.secrets import SecretsLike, ServerSecrets
 from robot_mcp_kit.client.verifying import (
@@ -23,6 +23,7 @@ from robot_mcp_kit.client.verifying import (
     EventVerifier,
     HeadersLike,
     Refused,
+    Verdict,
 )
 from robot_mcp_kit.models import TaskEvent
 from robot_mcp_kit.signing import DEFAULT_MAX_SKEW_S
@@ -120,7 +121,32 @@ class Inbox:
             headers: the request's headers, as a mapping or (which shows repeated ones) as pairs.
             body: the exact bytes received (the signature covers them, not the parsed JSON).
         """
-        receipt = self._judge(headers, body)
+        verdict = self.verifier.judge(headers, body)
+        if verdict.event is None:
+            return self.refuse(verdict)
+        return self.take([verdict.event])[0]
+
+    def refuse(self, verdict: Verdict) -> Receipt:
+        """The receipt of a request that is no event."""
+        return self._count(Receipt(verdict.status, reason=verdict.reason, refused=verdict.refused))
+
+    def take(self, events: Sequence[TaskEvent]) -> list[Receipt]:
+        """Apply verified events in this order, written down together; the receipt of each.
+
+        Several at once cost less than each for itself.
+        """
+        try:
+            taken = [self._receipt(*pair) for pair in zip(events, self.book.take_events(events), strict=True)]
+        except sqlite3.Error as error:
+            if len(events) > 1:
+                return [self.take([event])[0] for event in events]
+            # A full or broken disk: what is not written down does not count, so the sender keeps it.
+            logger.error("an event could not be written down: %s", error)
+            reason = "the event could not be written down; send it again"
+            taken = [Receipt(503, events[0], reason=reason)]
+        return [self._count(receipt) for receipt in taken]
+
+    def _count(self, receipt: Receipt) -> Receipt:
         if receipt.status != 200:
             self.refused_count += 1
         elif receipt.duplicate:
@@ -129,17 +155,8 @@ class Inbox:
             self.accepted_count += 1
         return receipt
 
-    def _judge(self, headers: HeadersLike, body: bytes) -> Receipt:
-        verdict = self.verifier.judge(headers, body)
-        event = verdict.event
-        if event is None:
-            return Receipt(verdict.status, reason=verdict.reason, refused=verdict.refused)
-        try:
-            taken = self.book.take_event(event)
-        except sqlite3.Error as error:
-            # A full or broken disk: what is not written down does not count, so the sender keeps it.
-            logger.error("an event could not be written down: %s", error)
-            return Receipt(503, event, reason="the event could not be written down; send it again")
+    @staticmethod
+    def _receipt(event: TaskEvent, taken: Taken) -> Receipt:
         if taken.full:
             return Receipt(503, event, reason="events are not being dealt with fast enough; send it again")
         return Receipt(200, event, duplicate=taken.duplicate, gap=taken.gap, late=taken.late)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic_core import to_json
+
 from robot_mcp_kit.client.tracking import SeqTrack
 from robot_mcp_kit.client.updates import TaskUpdate
-from robot_mcp_kit.models import TaskState, format_timestamp
+from robot_mcp_kit.models import TaskState
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (
@@ -134,8 +136,12 @@ def save_record(db: sqlite3.Connection, record: TaskRecord) -> None:
     values = (
         *(record.server, record.task_id, record.tool, record.state, record.lost, record.unreachable),
         *(record.pushed, record.track.highest, record.track.to_text(), record.received),
-        *(_text(record.progress), _text(record.outcome), json.dumps(record.triggers)),
-        *(format_timestamp(record.changed_at), record.heard_at_s),
+        *(
+            _text(record.progress),
+            _text(record.outcome),
+            to_text(record.triggers) if record.triggers else "[]",
+        ),
+        *(iso(record.changed_at), record.heard_at_s),
     )
     if record.number is None:
         record.number = db.execute(
@@ -173,7 +179,17 @@ def update_from_row(row: tuple[Any, ...]) -> TaskUpdate:
 
 
 def _text(value: dict[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(value, separators=(",", ":"))
+    return None if value is None else to_text(value)
+
+
+def to_text(value: Any) -> str:
+    """JSON."""
+    return to_json(value, inf_nan_mode="null").decode()
+
+
+def iso(at: datetime) -> str:
+    """UTC with milliseconds, as on the wire."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _content(text: str | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class StdioAuthority:
     """
 
     root: Path
-    commands: Collection[Sequence[str]]
+    commands: Collection[Sequence[str]] = field(repr=False)
     path: str = "/usr/local/bin:/usr/bin:/bin"
 
     def check(self, definition: Definition) -> None:
