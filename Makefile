@@ -6,6 +6,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 ENTER := . tools/env.sh
 
+# Two at a time, a file each: a file's tests share one simulated robot. PYTEST="pytest -n 0" runs them one by one.
+PYTEST ?= pytest -n 2 --dist loadfile
+
 # What to pass on, such as: make test ARGS="-k cancel -x"
 ARGS ?=
 
@@ -21,10 +24,10 @@ demo: ## Watch a simulated robot driven through MCP (ARGS="--once --json": witho
 	@$(ENTER) && exec robot-mcp-kit demo $(ARGS)
 
 test: ## All tests, with coverage (at least 80 %)
-	@$(ENTER) && coverage erase && pytest --cov --cov-report=term-missing:skip-covered --cov-report=xml $(ARGS)
+	@$(ENTER) && coverage erase && $(PYTEST) --cov --cov-report=term-missing:skip-covered --cov-report=xml $(ARGS)
 
 cov: ## The same, and a report to click through in htmlcov/
-	@$(ENTER) && coverage erase && pytest --cov --cov-report=term:skip-covered --cov-report=html $(ARGS)
+	@$(ENTER) && coverage erase && $(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html $(ARGS)
 
 lint: ## ruff: rules and format
 	@$(ENTER) && ruff check . && ruff format --check .
