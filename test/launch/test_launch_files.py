@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import queue
 import re
@@ -119,17 +120,28 @@ def installed(ros_domain_id: int) -> None:
         pytest.skip("robot_mcp_kit is not in AMENT_PREFIX_PATH: colcon build, or `make test`")
 
 
+# In a process of its own: launch changes how this one logs.
+ARGUMENTS = """
+import json, sys
+from launch.actions import DeclareLaunchArgument
+from launch.launch_description_sources import get_launch_description_from_python_launch_file
+description = get_launch_description_from_python_launch_file(sys.argv[1])
+arguments = [entity for entity in description.entities if isinstance(entity, DeclareLaunchArgument)]
+print(json.dumps({one.name: [one.default_value is not None, one.description] for one in arguments}))
+"""
+
+
 @pytest.mark.parametrize("file", ["bridge.launch.py", "demo.launch.py"])
 def test_every_launch_argument_has_a_description_and_a_default(file: str) -> None:
-    from launch.actions import DeclareLaunchArgument
-    from launch.launch_description_sources import get_launch_description_from_python_launch_file
-
-    description = get_launch_description_from_python_launch_file(str(LAUNCH / file))
-    arguments = [entity for entity in description.entities if isinstance(entity, DeclareLaunchArgument)]
-    assert {"namespace", "port", "skills_file", "callback_url"} <= {argument.name for argument in arguments}
-    for argument in arguments:
-        assert argument.default_value is not None, argument.name
-        assert argument.description, argument.name
+    done = subprocess.run(
+        [sys.executable, "-c", ARGUMENTS, str(LAUNCH / file)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    arguments = json.loads(done.stdout)
+    assert {"namespace", "port", "skills_file", "callback_url"} <= arguments.keys()
+    for name, (has_default, description) in arguments.items():
+        assert has_default, name
+        assert description not in ("", "no description given"), name
 
 
 @pytest.mark.slow
@@ -160,8 +172,11 @@ def test_a_bridge_without_a_description_of_the_robot_says_what_is_missing() -> N
     with launched("bridge.launch.py") as running:
         running.wait_for(r"parameter skills_file: is empty")
         running.wait_for(r"process has died.*exit code 2")
+        # With nothing left to run the launch ends by itself; Ctrl-C at that moment can hang it.
+        running.process.wait(timeout=STARTED_WITHIN_S)
 
 
 def test_a_port_that_is_no_number_stops_the_launch_with_the_arguments_name() -> None:
     with launched("bridge.launch.py", "port:=abc") as running:
         running.wait_for(r"launch argument port:=abc: not a number")
+        assert running.process.wait(timeout=STARTED_WITHIN_S) != 0
