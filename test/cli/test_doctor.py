@@ -145,7 +145,11 @@ def test_a_healthy_robot_has_no_failed_line_and_exit_code_0(
             "servers",
             "'/wait' is configured as nav2_msgs/action/Spin and as nav2_msgs/action/Wait",
         ),
-        (["    topic: amcl_pose", "    topic: amcl_posse"], "pose", "is published on /amcl_pose"),
+        (
+            ["source: topic\n    topic: amcl_pose", "source: topic\n    topic: amcl_posse"],
+            "pose",
+            "is published on /amcl_pose",
+        ),
         (
             ["map_frame: map\n", "map_frame: earth\n", "  frames: [map]\n", "  frames: [earth, map]\n"],
             "pose",

@@ -203,7 +203,7 @@ async def test_an_entry_becomes_a_tool_that_shows_only_what_a_caller_may_choose(
         "maximum": 40,
         "description": "How many numbers.",
     }
-    assert set(schema["properties"]) == {"length", "triggers", "idempotency_key"}
+    assert set(schema["properties"]) == {"length", "triggers", "idempotency_key", "wait_s"}
     assert schema["required"] == ["length"]
     assert tools["count_up"].title == "Count up"
     assert tools["count_up"].description.startswith("Computes the Fibonacci series.")
