@@ -213,6 +213,7 @@ async def test_an_entry_becomes_a_tool_that_shows_only_what_a_caller_may_choose(
         "speed_mps",
         "grip",
         "time_s",
+        "wait_s",
         "triggers",
         "idempotency_key",
     }
