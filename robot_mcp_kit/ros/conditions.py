@@ -61,6 +61,8 @@ class TopicReader(Reader):
         LookupError: the type is not installed.
     """
 
+    tells = True
+
     def __init__(self, node: Any, ros: RosThread, source: MessageSource, where: str) -> None:
         type_ = load_interface(source.type)
         empty = type_()

@@ -222,9 +222,9 @@ class AuditTrail(Trail):
 
     def _put(self, event: str, data: dict[str, Any]) -> Record:
         record = _new_record(self._state, event, data, self._wall(), self._secrets)
-        line = line_of(record)
+        line, digest = line_of(record)
         self._write(line)
-        record["hash"] = json.loads(line)["hash"]
+        record["hash"] = digest
         self._state.apply(record)
         return record
 

@@ -30,15 +30,20 @@ def hash_of(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(record).encode()).hexdigest()
 
 
-def line_of(record: Mapping[str, Any]) -> bytes:
-    """One line with its hash as the last key."""
+def line_of(record: Mapping[str, Any]) -> tuple[bytes, str]:
+    """One line with its hash as the last key, and the hash."""
     text = canonical(record)
-    return f'{text[:-1]},"hash":"{hashlib.sha256(text.encode()).hexdigest()}"}}\n'.encode()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f'{text[:-1]},"hash":"{digest}"}}\n'.encode(), digest
 
 
 def scrub(data: Any, secrets: Iterable[str] = ()) -> Any:
     """Arguments as they may be written down: no secrets, no programs, nothing endless (R39)."""
+    if data is None or type(data) in (bool, int):
+        return data
     known = [secret for secret in secrets if secret]
+    if type(data) is str and data.isascii():
+        return _scrub(data, known)
     clean = _scrub(to_jsonable(data, max_list_items=200), known)
     text = json.dumps(clean, ensure_ascii=True)
     if len(text) <= MAX_DATA_BYTES:

@@ -48,6 +48,16 @@ class Clearance:
         return goal_hash(self.skill, self.action, self.fields) == self.goal_hash
 
 
+def exact_copy(value: Any) -> Any:
+    """A deep copy; several times faster than ``copy.deepcopy`` for what goals are made of."""
+    kind = type(value)
+    if kind is dict:
+        return {key: exact_copy(inner) for key, inner in value.items()}
+    if kind is list:
+        return [exact_copy(inner) for inner in value]
+    return value if kind in (float, str, int, bool) or value is None else copy.deepcopy(value)
+
+
 _MADE_BY_THE_GUARD = object()
 
 
@@ -58,7 +68,7 @@ class Permit:
         if made_by is not _MADE_BY_THE_GUARD:
             raise TypeError("permits come from Guard.permit")
         self.goal_id = goal_id
-        self._fields: Mapping[str, Any] | None = copy.deepcopy(clearance.fields)
+        self._fields: Mapping[str, Any] | None = exact_copy(clearance.fields)
 
     def spend(self) -> Mapping[str, Any]:
         """The goal's fields, the first time.

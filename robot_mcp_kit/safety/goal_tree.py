@@ -54,7 +54,10 @@ def value_at(fields: Any, path: str) -> Any:
 def walk(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
     """Every node of the tree, the root first."""
     yield at, value
-    if isinstance(value, Mapping):
+    kind = type(value)
+    if kind in (float, str, int, bool):
+        return
+    if kind is dict or isinstance(value, Mapping):
         for name, inner in value.items():
             yield from walk(inner, f"{at}.{name}" if at else str(name))
     elif is_list(value):

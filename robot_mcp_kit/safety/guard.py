@@ -8,7 +8,6 @@ the way refuses; nothing is sent that was not written down first.
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.safety import refusals
 from robot_mcp_kit.safety.approvals import ApprovalDesk, ApprovalError, Decision, Pending
 from robot_mcp_kit.safety.audit import AuditError, Trail
-from robot_mcp_kit.safety.clearance import MAX_SENDS, Clearance, Permit, make_permit
+from robot_mcp_kit.safety.clearance import MAX_SENDS, Clearance, Permit, exact_copy, make_permit
 from robot_mcp_kit.safety.estop import EstopLatch
 from robot_mcp_kit.safety.goal_hash import goal_hash
 from robot_mcp_kit.safety.hold import Hold
@@ -105,7 +104,7 @@ class Guard:
             risk=rules.risk,
             requester=requester,
             summary=spec.summary,
-            fields=copy.deepcopy(spec.fields),
+            fields=exact_copy(spec.fields),
             goal_hash=goal_hash(skill.name, action, spec.fields),
         )
         self._write(
@@ -214,7 +213,8 @@ class Guard:
                 clearance.started = True
                 await self._sync()
                 self._check_latch()
-                self._judge_findings(self._interlocks.glance(clearance.skill))
+                if rules.risk is RiskLevel.RESTRICTED:
+                    self._judge_findings(self._interlocks.glance(clearance.skill))
         except SafetyRefused as error:
             self._refuse(clearance, error)
             raise
@@ -341,6 +341,11 @@ class Guard:
         if is_prohibited(name):
             self.note("prohibited", name=name[:200], requester=requester.record())
             raise SafetyRefused(refusals.PROHIBITED)
+
+    def conditions(self) -> list[Finding]:
+        """What each interlock says now, from what is already here; those that must be asked are left out."""
+        found = [lock.glance() for lock in self._interlocks.locks]
+        return [finding for finding in found if finding is not None]
 
     def note(self, event: str, **data: Any) -> None:
         """Write what no motion depends on; a trail that fails is logged and refuses the next one."""

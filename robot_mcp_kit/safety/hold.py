@@ -38,19 +38,23 @@ class Hold:
     ) -> None:
         self.skill = skill
         self.broken: str | None = None
-        self._locks, self._clock, self._escaped = locks, clock, escaped
+        self._clock, self._escaped = clock, escaped
         self._on_broken, self._on_close = on_broken, on_close
         self._closed = False
-        asked = [lock for lock in locks.of(skill, held_only=True) if lock.glance() is None]
+        held = locks.of(skill, held_only=True)
+        self._told = [lock for lock in held if not lock.must_be_asked]
+        asked = [lock for lock in held if lock.must_be_asked]
         self._asking = asyncio.create_task(self._ask(asked)) if asked else None
 
     def tick(self) -> None:
         """Look at what is known; to be called a few times a second."""
         if self.broken is not None or self._closed:
             return
-        for finding in self._locks.glance(self.skill, held_only=True):
-            self.trip(f"{finding.name}: {finding.reason}.")
-            return
+        for lock in self._told:
+            reason = lock.broken_now()
+            if reason is not None:
+                self.trip(f"{lock.name}: {reason}.")
+                return
         reason = self._escaped()
         if reason is not None:
             self.trip(f"geofence: {reason}.")

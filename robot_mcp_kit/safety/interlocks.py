@@ -39,12 +39,15 @@ class Reading:
 class Reader(abc.ABC):
     """Port: where an interlock's value comes from. Adapters live in ``ros/`` and in tests."""
 
+    tells: bool = False
+    """It is told of every value, so :meth:`latest` knows all there is to know; others must be asked."""
+
     @abc.abstractmethod
     async def read(self) -> Reading | None:
         """The latest value, ``None`` while there is none. It may raise or take too long: both are broken."""
 
     def latest(self) -> Reading | None:
-        """As :meth:`read`, from what is already here, without waiting; ``None`` if that cannot be said."""
+        """As :meth:`read`, from what is already here, without waiting."""
         return None
 
     def listen(self, heard: Callable[[Reading], None]) -> None:  # noqa: ARG002 - for readers that hear
@@ -127,9 +130,9 @@ class Interlock:
         self.name, self.section = name, section
         self.on_broken = on_broken
         self._reader, self._clock = reader, clock
+        self._made_s = clock.now()
         self._good_since_s: float | None = None
         """Since when every value that arrived was good."""
-        self._listens = False
         reader.listen(self._heard)
 
     def applies_to(self, skill: str) -> bool:
@@ -137,6 +140,9 @@ class Interlock:
 
     async def check(self) -> Finding:
         """Ask the reader now, within its time."""
+        known = self.glance()
+        if known is not None:
+            return known  # it was told of everything; there is nothing to ask
         reading: Reading | None = None
         asking = asyncio.ensure_future(self._reader.read())
         timer = asyncio.ensure_future(self._clock.sleep(self.section.timeout_s))
@@ -155,21 +161,42 @@ class Interlock:
         return self._judge(reading)
 
     def glance(self) -> Finding | None:
-        """From what is already here, without waiting; ``None`` when that says nothing."""
-        try:
-            reading = self._reader.latest()
-        except Exception as error:
-            return self._broken(f"it cannot be read: {error!r}"[:200])
-        if reading is None and not self._listens:
+        """From what is already here, without waiting; ``None`` for those that must be asked."""
+        if not self._reader.tells:
             return None
-        return self._judge(reading)
+        reading, fault = self._latest()
+        return self._broken(fault) if fault is not None else self._judge(reading)
+
+    def broken_now(self) -> str | None:
+        """Why a running motion must stop, from what is already here; ``None``: nothing says so.
+
+        A value that was never heard is missed only after its maximum age: a bridge that has just restarted
+        over a running goal hears the first one in a moment. That it must settle is asked of starts alone.
+        """
+        if not self._reader.tells:
+            return None
+        reading, fault = self._latest()
+        if fault is not None:
+            return fault
+        max_age_s = self.section.max_age_s
+        young = max_age_s is not None and self._clock.now() - self._made_s <= max_age_s
+        return None if reading is None and young else self._fault(reading)
+
+    @property
+    def must_be_asked(self) -> bool:
+        return not self._reader.tells
+
+    def _latest(self) -> tuple[Reading | None, str | None]:
+        try:
+            return self._reader.latest(), None
+        except Exception as error:
+            return None, f"it cannot be read: {error!r}"[:200]
 
     def close(self) -> None:
         self._reader.close()
 
     def _heard(self, reading: Reading) -> None:
         """A value arrived: broken ones are acted on now, not at the next look."""
-        self._listens = True
         fault = self._fault(reading)
         if fault is None:
             if self._good_since_s is None:
@@ -183,7 +210,7 @@ class Interlock:
         if fault is not None:
             self._good_since_s = None
             return self._broken(fault)
-        if self._listens and self._good_since_s is not None:
+        if self._reader.tells and self._good_since_s is not None:
             good_s = self._clock.now() - self._good_since_s
             if good_s < self.section.settle_s - 1e-9:
                 return self._broken(
@@ -237,9 +264,9 @@ class Interlocks:
         """All of the skill's, at once; as slow as the slowest, at most its timeout."""
         return list(await asyncio.gather(*(lock.check() for lock in self.of(skill))))
 
-    def glance(self, skill: str, *, held_only: bool = False) -> list[Finding]:
+    def glance(self, skill: str) -> list[Finding]:
         """The broken ones, from what is already here."""
-        found = [lock.glance() for lock in self.of(skill, held_only=held_only)]
+        found = [lock.glance() for lock in self.of(skill)]
         return [one for one in found if one is not None and not one.ok]
 
     def close(self) -> None:

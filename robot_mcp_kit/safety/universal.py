@@ -49,7 +49,7 @@ def check_any_goal(
     """
     for path, value in walk(fields):
         name = path.rsplit(".", 1)[-1]
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             yield from _check_message(path, name, value)
         elif _is_not_finite(value):
             yield Violation("finite", path, value, "finite numbers")
@@ -90,6 +90,8 @@ def _has_content(value: Any) -> bool:
 
 
 def _is_not_finite(value: Any) -> bool:
+    if type(value) is float:
+        return not math.isfinite(value)
     if isinstance(value, str | bytes | bool | int) or value is None or is_list(value):
         return False
     number = real(value)

@@ -135,6 +135,7 @@ class OperatorApi:
         return {
             "approvals": [pending.public(now_s) for pending in self._guard.desk.pending()],
             "estop": {"latched": self._guard.estop.latched, "reason": self._guard.estop.reason},
+            "interlocks": [finding.record() for finding in self._guard.conditions()],
         }
 
     # -- who ------------------------------------------------------------------------------------------------

@@ -368,9 +368,19 @@ class Rig:
             while not await condition():
                 await asyncio.sleep(0.05)
 
+    async def settled(self) -> None:
+        """Every interlock has been good for long enough."""
+
+        async def good() -> bool:
+            said = (await self.api("GET", "/api/approvals")).json()["interlocks"]
+            return all(one["ok"] for one in said)
+
+        await self.until(good)
+
     async def clean(self) -> None:
         """Nothing waits and nothing moves when the next attack begins."""
         self.probe.set(estop=False, door=False)
+        await self.settled()
         for pending in await self.waiting():
             await self.decide(pending["token"], "reject")
         await self.session.call("stop")

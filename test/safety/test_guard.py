@@ -49,6 +49,8 @@ ESTOP = {
 
 
 class Topic(Reader):
+    tells = True
+
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self.value, self.at_s = clock, False, clock.now()
         self.hear: Callable[[Reading], None] = lambda _reading: None
@@ -59,11 +61,11 @@ class Topic(Reader):
         self.hear(Reading(SimpleNamespace(data=value), 0.0))
 
     async def read(self) -> Reading | None:
-        if self.fails is not None:
-            raise self.fails
         return self.latest()
 
     def latest(self) -> Reading | None:
+        if self.fails is not None:
+            raise self.fails
         return Reading(SimpleNamespace(data=self.value), self.clock.now() - self.at_s)
 
     def listen(self, heard: Callable[[Reading], None]) -> None:

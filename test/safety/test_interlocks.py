@@ -18,6 +18,8 @@ from robot_mcp_kit.testing.clock import FakeClock, settle
 class Told(Reader):
     """A topic: the test publishes, age comes from the fake clock."""
 
+    tells = True
+
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
         self.message: Any = None
@@ -135,6 +137,26 @@ async def test_a_reader_that_does_not_answer_is_broken_in_time() -> None:
     assert not checking.done()
     await clock.advance(0.2)
     assert "no answer within 2 s" in (await checking).reason
+
+
+async def test_a_topic_that_nobody_has_heard_is_broken_at_a_glance_too() -> None:
+    lock, _ = told()
+    found = lock.glance()
+    assert found is not None
+    assert not found.ok
+
+
+async def test_a_running_motion_waits_for_the_first_value_no_longer_than_its_age() -> None:
+    """After a restart over a running goal; and flapping is told at once, so settling is not asked."""
+    lock, topic = told(settle_s=1.0)
+    assert lock.broken_now() is None
+    await topic.clock.advance(1.1)
+    assert lock.broken_now() == "nothing was heard yet"
+    topic.publish(False)
+    assert lock.broken_now() is None
+    assert not (await lock.check()).ok
+    topic.publish(True)
+    assert lock.broken_now() is not None
 
 
 @pytest.mark.parametrize(
