@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -60,6 +61,7 @@ class Sender:
         attempt_timeout_s: float,
         max_connections: int,
         standard_webhooks: bool,
+        former_secrets: Sequence[str],
         trust_env: bool,
         transport: httpx.AsyncBaseTransport | None,
     ) -> None:
@@ -67,7 +69,8 @@ class Sender:
         # Without user, password and query: this one is written to logs.
         self._address = f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
         self._secret = secret
-        self._webhook_key = standard_webhooks_key(secret) if standard_webhooks else None
+        signing = (secret, *former_secrets) if standard_webhooks else ()
+        self._webhook_keys = [standard_webhooks_key(each) for each in signing]
         self._wall_clock = wall_clock
         self._attempt_timeout_s = attempt_timeout_s
         self._fixed_headers = {
@@ -152,11 +155,12 @@ class Sender:
             "X-RVC-Timestamp": str(timestamp),
             "X-RVC-Signature": SIGNATURE_PREFIX + sign(self._secret, timestamp, entry.body),
         }
-        if self._webhook_key is not None:
+        if self._webhook_keys:
             headers["webhook-id"] = entry.event_id
             headers["webhook-timestamp"] = str(timestamp)
-            headers["webhook-signature"] = sign_standard_webhooks(
-                self._webhook_key, entry.event_id, timestamp, entry.body
+            headers["webhook-signature"] = " ".join(
+                sign_standard_webhooks(key, entry.event_id, timestamp, entry.body)
+                for key in self._webhook_keys
             )
         return headers
 

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -101,6 +101,9 @@ class EventPoster:
         attempt_timeout_s: seconds until one attempt counts as failed.
         close_grace_s: seconds that :meth:`aclose` spends on a last attempt for what is queued.
         standard_webhooks: also send ``webhook-id``, ``webhook-timestamp``, ``webhook-signature``.
+        former_secrets: while a secret is being replaced, sign ``webhook-signature`` with these as well, so
+            that receivers with either one verify. (``X-RVC-Signature`` has room for one signature; its
+            receivers accept two secrets for a while instead.)
         fail_fast_4xx: give an event up at its first 4xx answer other than 408 and 429 instead of retrying it.
         trust_env: let proxy variables apply; off, because a loopback callback must not go to a proxy.
         clock: monotonic time for the schedule.
@@ -123,6 +126,7 @@ class EventPoster:
         attempt_timeout_s: float = 5.0,
         close_grace_s: float = 2.0,
         standard_webhooks: bool = False,
+        former_secrets: Sequence[str | SecretStr] = (),
         fail_fast_4xx: bool = False,
         trust_env: bool = False,
         clock: Clock | None = None,
@@ -152,6 +156,7 @@ class EventPoster:
                 attempt_timeout_s=attempt_timeout_s,
                 max_connections=max_in_flight,
                 standard_webhooks=standard_webhooks,
+                former_secrets=[_secret(former) for former in former_secrets],
                 trust_env=trust_env,
                 transport=transport,
             )

@@ -130,6 +130,23 @@ async def test_standard_webhooks_headers_verify_with_the_official_library(secret
         library.verify(tampered, request.headers)
 
 
+async def test_while_a_secret_is_replaced_receivers_with_either_one_verify() -> None:
+    """G66: a space-separated list of signatures; a third secret verifies none of them."""
+    async with RecordingReceiver(secret="new") as receiver:
+        poster = EventPoster(
+            "navigation", receiver.url, "new", standard_webhooks=True, former_secrets=["old"]
+        )
+        await poster.post(make_event())
+        await receiver.wait_for_events(1)
+        await poster.aclose()
+    assert receiver.problems == []
+    (request,) = receiver.requests
+    for secret in ("new", "old"):
+        assert Webhook(secret.encode()).verify(request.body, request.headers) == request.json()
+    with pytest.raises(Exception, match="signature"):
+        Webhook(b"other").verify(request.body, request.headers)
+
+
 def test_a_secret_that_standard_webhooks_cannot_use_stops_the_start() -> None:
     """K134."""
     with pytest.raises(ValueError, match="whsec_"):
