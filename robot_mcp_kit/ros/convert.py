@@ -19,23 +19,10 @@ import rosidl_parser.definition as idl
 
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.jsonsafe import MAX_ARRAY_ITEMS, MAX_BYTES
-from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.ros.interface_types import INTEGER_RANGES, load_interface
 from robot_mcp_kit.ros.schema import message_schema
 from robot_mcp_kit.skills.message_json import MessageConverter
 
-_INTEGER_RANGES: dict[str, tuple[int, int]] = {
-    "int8": (-(2**7), 2**7 - 1),
-    "uint8": (0, 2**8 - 1),
-    "octet": (0, 2**8 - 1),
-    "char": (0, 2**8 - 1),
-    "int16": (-(2**15), 2**15 - 1),
-    "uint16": (0, 2**16 - 1),
-    "wchar": (0, 2**16 - 1),
-    "int32": (-(2**31), 2**31 - 1),
-    "uint32": (0, 2**32 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-    "uint64": (0, 2**64 - 1),
-}
 _FLOATS = ("float", "double", "long double")
 _FLOAT32_MAX = 3.4028234663852886e38
 _ROUNDS_TO_FLOAT32_MAX = 3.4028235677973366e38
@@ -129,7 +116,7 @@ def _number(typename: str, value: Any, path: str) -> Any:
         if not value.is_integer():
             raise GoalFieldError(path, f"must be a whole number, not {value}")
         value = int(value)
-    low, high = _INTEGER_RANGES[typename]
+    low, high = INTEGER_RANGES[typename]
     if not low <= value <= high:
         raise GoalFieldError(path, f"{value} is outside {low}..{high}")
     if typename == "octet":  # rclpy holds a `byte` as a bytes object of length one

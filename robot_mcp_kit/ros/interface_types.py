@@ -10,6 +10,21 @@ from robot_mcp_kit.skills.text import did_you_mean
 
 _KINDS = ("action", "msg", "srv")
 
+INTEGER_RANGES: dict[str, tuple[int, int]] = {
+    "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
+    "octet": (0, 2**8 - 1),
+    "char": (0, 2**8 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "wchar": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint64": (0, 2**64 - 1),
+}
+"""What each integer type of the interface language holds, by its name in ``SLOT_TYPES``."""
+
 
 @functools.cache
 def load_interface(type_name: str) -> Any:

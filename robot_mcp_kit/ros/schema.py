@@ -18,7 +18,8 @@ from typing import Any
 
 import rosidl_parser.definition as idl
 
-from robot_mcp_kit.ros.interface_types import load_interface
+from robot_mcp_kit.jsonsafe import MAX_SAFE_INTEGER
+from robot_mcp_kit.ros.interface_types import INTEGER_RANGES, load_interface
 from robot_mcp_kit.skills.goal_schema import (
     CONSTANTS,
     DURATION,
@@ -34,21 +35,6 @@ from robot_mcp_kit.skills.text import clean_text
 logger = logging.getLogger(__name__)
 
 MAX_DESCRIPTION_CHARS = 400
-SAFE_INTEGER = 2**53 - 1
-INTEGER_RANGES: dict[str, tuple[int, int]] = {
-    "int8": (-(2**7), 2**7 - 1),
-    "uint8": (0, 2**8 - 1),
-    "byte": (0, 2**8 - 1),
-    "char": (0, 2**8 - 1),
-    "int16": (-(2**15), 2**15 - 1),
-    "uint16": (0, 2**16 - 1),
-    "wchar": (0, 2**16 - 1),
-    "int32": (-(2**31), 2**31 - 1),
-    "uint32": (0, 2**32 - 1),
-    # A JSON reader with doubles loses larger ones; they travel as text.
-    "int64": (-SAFE_INTEGER, SAFE_INTEGER),
-    "uint64": (0, SAFE_INTEGER),
-}
 _NAMES = {
     "boolean": "bool",
     "octet": "byte",
@@ -151,7 +137,9 @@ def _basic_schema(typename: str) -> JsonSchema:
         return {"type": "boolean", ROS_TYPE: name}
     if name.startswith("float"):
         return {"type": "number", ROS_TYPE: name}
-    low, high = INTEGER_RANGES[name]
+    low, high = INTEGER_RANGES[typename]
+    # A JSON reader with doubles loses larger ones; they travel as text.
+    low, high = max(low, -MAX_SAFE_INTEGER), min(high, MAX_SAFE_INTEGER)
     return {"type": "integer", "minimum": low, "maximum": high, ROS_TYPE: name}
 
 

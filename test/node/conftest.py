@@ -176,14 +176,14 @@ def bridge(
     assert "Traceback" not in log
 
 
-@pytest.fixture
-async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
-    # The client must be left by the task that entered it; a fixture is torn down by another one.
+@contextlib.asynccontextmanager
+async def connected_client(url: str) -> AsyncIterator[Client]:
+    """A client for fixtures: only the task that entered it may leave it, and fixtures end in another one."""
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     done = asyncio.Event()
 
     async def hold() -> None:
-        async with Client(bridge.url) as client:
+        async with Client(url) as client:
             connected.set_result(client)
             await done.wait()
 
@@ -191,9 +191,21 @@ async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
     await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
     if holding.done():
         holding.result()
-    yield Talker(connected.result())
+    yield connected.result()
     done.set()
     await holding
+
+
+@pytest.fixture
+async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
+    async with connected_client(bridge.url) as client:
+        yield Talker(client)
+
+
+@pytest.fixture(scope="session")
+def connect() -> Callable[[str], contextlib.AbstractAsyncContextManager[Client]]:
+    """For modules that keep a bridge of their own."""
+    return connected_client
 
 
 @pytest.fixture(scope="session")

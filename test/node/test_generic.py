@@ -154,22 +154,9 @@ def generic_bridge(
 
 
 @pytest.fixture
-async def client(generic_bridge: Any) -> AsyncIterator[Client]:
-    connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    done = asyncio.Event()
-
-    async def hold() -> None:
-        async with Client(generic_bridge.url) as entered:
-            connected.set_result(entered)
-            await done.wait()
-
-    holding = asyncio.create_task(hold())
-    await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
-    if holding.done():
-        holding.result()
-    yield connected.result()
-    done.set()
-    await holding
+async def client(generic_bridge: Any, connect: Callable[..., Any]) -> AsyncIterator[Client]:
+    async with connect(generic_bridge.url) as entered:
+        yield entered
 
 
 async def _start(client: Client, name: str, **arguments: Any) -> str:
