@@ -76,18 +76,26 @@ def _words(error: Any) -> str:
     return f"does not fit {keyword}"
 
 
+def _dialect(schema: Any) -> Any:
+    """The validator class of the schema's dialect; None for one not known here."""
+    if not isinstance(schema, dict):
+        return None
+    if "$schema" not in schema:
+        return jsonschema.Draft202012Validator
+    if not isinstance(schema["$schema"], str):
+        return None
+    try:
+        return validator_for(schema, default=None)
+    except ValueError:  # no address at all
+        return None
+
+
 class _Narrowing:
     def __init__(self, schema: Any) -> None:
         self.dropped: list[str] = []
         self._root = schema if isinstance(schema, dict) else {}
         self._nodes = 0
-        dialect: Any = validator_for(self._root, default=None)
-        if not isinstance(schema, dict) or (
-            "$schema" in self._root and (not isinstance(self._root["$schema"], str) or dialect is None)
-        ):
-            dialect = None
-        if "$schema" not in self._root:
-            dialect = jsonschema.Draft202012Validator
+        dialect = _dialect(schema)
         if dialect is None:
             self._give_up(self._root)
             dialect = jsonschema.Draft202012Validator
