@@ -32,7 +32,7 @@ from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import Pose2D
 from robot_mcp_kit.skills.config import load_config
-from robot_mcp_kit.skills.config_safety import InterlockSection
+from robot_mcp_kit.skills.config.safety import InterlockSection
 from robot_mcp_kit.skills.registry import build_skills
 
 LIMIT_MS = 2.0

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from robot_mcp_kit.skills.config_types import SkillSection
+from robot_mcp_kit.skills.config.types import SkillSection
 
 PAGE = Path(__file__).with_name("reference.md")
 HEAD = """\
@@ -190,7 +190,7 @@ def page() -> str:
     from robot_mcp_kit.sim import faults
     from robot_mcp_kit.sim.parameters import START
     from robot_mcp_kit.skills.config import SECTIONS, RobotConfig
-    from robot_mcp_kit.skills.config_types import Range
+    from robot_mcp_kit.skills.config.types import Range
 
     lines = [HEAD, "## Skills file"]
     known: set[type[BaseModel]] = {RobotConfig, SkillSection, Range, *SECTIONS.values()}

@@ -34,7 +34,7 @@ from robot_mcp_kit.skills.base import (
 )
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
 from robot_mcp_kit.skills.config import Zone
-from robot_mcp_kit.skills.routine import ROUTINE_TYPE
+from robot_mcp_kit.skills.routines.routine import ROUTINE_TYPE
 from robot_mcp_kit.skills.triggers import TriggerSet
 from robot_mcp_kit.tasks import TaskBody, TaskContext, TaskManager
 

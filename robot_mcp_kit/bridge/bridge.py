@@ -29,9 +29,9 @@ from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import GoalSpec, Skill, SkillArguments, fit_goal
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.navigation import WhereIsRobot
+from robot_mcp_kit.skills.nav2.navigation import WhereIsRobot
 from robot_mcp_kit.skills.registry import build_skills
-from robot_mcp_kit.skills.routine import Routine
+from robot_mcp_kit.skills.routines.routine import Routine
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
 from robot_mcp_kit.skills.triggers import TriggerSet, check_triggers
 from robot_mcp_kit.skills.world import NoWorld, World

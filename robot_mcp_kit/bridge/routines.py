@@ -19,7 +19,7 @@ from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.skills.base import SkillArguments
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
-from robot_mcp_kit.skills.routine import ROUTINE_TYPE, Routine, StepFailed, Steps
+from robot_mcp_kit.skills.routines.routine import ROUTINE_TYPE, Routine, StepFailed, Steps
 from robot_mcp_kit.skills.world import World
 from robot_mcp_kit.tasks import TaskContext, TaskManager
 

@@ -20,7 +20,7 @@ from robot_mcp_kit.safety.interlocks import Reader
 from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config_safety import InterlockSection
+from robot_mcp_kit.skills.config.safety import InterlockSection
 
 
 @dataclass(slots=True)

@@ -39,8 +39,8 @@ from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
 from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.skills.registry import build_skills
-from robot_mcp_kit.skills.routine import Routine
-from robot_mcp_kit.skills.routines import build_routines
+from robot_mcp_kit.skills.routines.offered import build_routines
+from robot_mcp_kit.skills.routines.routine import Routine
 from robot_mcp_kit.sqlite_file import SqliteFile
 from robot_mcp_kit.tasks import TaskManager
 

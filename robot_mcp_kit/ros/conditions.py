@@ -23,7 +23,7 @@ from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.safety.interlocks import MISSING, Reader, Reading, field_of
 from robot_mcp_kit.safety.situation import JointLimit
 from robot_mcp_kit.safety.urdf import DescriptionError, joint_limits
-from robot_mcp_kit.skills.config_safety import InterlockSection, MessageSource
+from robot_mcp_kit.skills.config.safety import InterlockSection, MessageSource
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from robot_mcp_kit.ros.interface_types import load_interface
 from robot_mcp_kit.ros.pose import PoseReader
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config_world import SensorsSection
+from robot_mcp_kit.skills.config.world import SensorsSection
 from robot_mcp_kit.skills.world import (
     ArmReading,
     BatteryReading,

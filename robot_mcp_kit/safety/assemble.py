@@ -26,8 +26,8 @@ from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.safety.standing import DEMO_KEY, StandingBook, WallWatch
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config_safety import InterlockSection, StandingApprovalSection
-from robot_mcp_kit.skills.yaml_tree import read_yaml
+from robot_mcp_kit.skills.config.safety import InterlockSection, StandingApprovalSection
+from robot_mcp_kit.skills.config.yaml_tree import read_yaml
 
 logger = logging.getLogger(__name__)
 

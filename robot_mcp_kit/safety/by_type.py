@@ -24,8 +24,8 @@ from robot_mcp_kit.safety.limits import (
 )
 from robot_mcp_kit.safety.situation import JointLimit
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config_safety import FieldLimit, SkillSafety
-from robot_mcp_kit.skills.config_types import NavigationLimits, SkillSection
+from robot_mcp_kit.skills.config.safety import FieldLimit, SkillSafety
+from robot_mcp_kit.skills.config.types import NavigationLimits, SkillSection
 
 _POSE_PATHS: Mapping[str, tuple[str, ...]] = {
     "nav2_msgs/action/NavigateToPose": ("pose",),

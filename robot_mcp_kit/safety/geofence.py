@@ -11,7 +11,7 @@ from typing import Any
 
 from robot_mcp_kit.safety.situation import Situation, Violation
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.config_safety import Floor, Geofence, Polygon
+from robot_mcp_kit.skills.config.safety import Floor, Geofence, Polygon
 from robot_mcp_kit.skills.geometry import Point
 
 _TOUCH_M = 1e-9

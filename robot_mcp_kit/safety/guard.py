@@ -29,7 +29,7 @@ from robot_mcp_kit.safety.rulebook import Rulebook, SkillRules
 from robot_mcp_kit.safety.situation import LimitViolation, Situation
 from robot_mcp_kit.safety.standing import StandingBook, Wish
 from robot_mcp_kit.skills.base import GoalSpec, Skill
-from robot_mcp_kit.skills.config_safety import StandingApprovalSection
+from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 
 logger = logging.getLogger(__name__)
 

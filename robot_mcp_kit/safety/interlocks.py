@@ -17,8 +17,8 @@ from typing import Any
 
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.safety.situation import shown
-from robot_mcp_kit.skills.config_generic import Condition
-from robot_mcp_kit.skills.config_safety import InterlockSection
+from robot_mcp_kit.skills.config.generic import Condition
+from robot_mcp_kit.skills.config.safety import InterlockSection
 
 logger = logging.getLogger(__name__)
 

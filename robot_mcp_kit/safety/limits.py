@@ -15,8 +15,8 @@ from robot_mcp_kit.safety.geofence import Fence
 from robot_mcp_kit.safety.goal_tree import MISSING, duration_s, is_list, real, value_at, values_at
 from robot_mcp_kit.safety.situation import JointLimit, LimitViolation, Situation, Violation
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.config_safety import FieldLimit
-from robot_mcp_kit.skills.config_types import Range
+from robot_mcp_kit.skills.config.safety import FieldLimit
+from robot_mcp_kit.skills.config.types import Range
 from robot_mcp_kit.skills.geometry import Point
 
 _HAIR = 1e-9

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from robot_mcp_kit.safety.situation import Violation
-from robot_mcp_kit.skills.config_safety import Rate
+from robot_mcp_kit.skills.config.safety import Rate
 
 
 @dataclass(frozen=True, slots=True)

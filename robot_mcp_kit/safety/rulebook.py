@@ -18,10 +18,10 @@ from robot_mcp_kit.safety.situation import LimitViolation, Situation
 from robot_mcp_kit.safety.universal import check_any_goal
 from robot_mcp_kit.skills.base import Pose2D, Skill
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config_safety import Approval
+from robot_mcp_kit.skills.config.safety import Approval
+from robot_mcp_kit.skills.config.yaml_tree import KeyPath
 from robot_mcp_kit.skills.geometry import Point
 from robot_mcp_kit.skills.text import did_you_mean
-from robot_mcp_kit.skills.yaml_tree import KeyPath
 
 
 @dataclass(slots=True)

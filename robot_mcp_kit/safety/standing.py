@@ -18,7 +18,7 @@ from typing import Any
 from robot_mcp_kit.clock import Clock, WallClock
 from robot_mcp_kit.safety.limits import FieldRule
 from robot_mcp_kit.safety.situation import Situation
-from robot_mcp_kit.skills.config_safety import StandingApprovalSection
+from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 from robot_mcp_kit.skills.geometry import Point, point_in_polygon
 
 PREFIX = "hmac-sha256:"

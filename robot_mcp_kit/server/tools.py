@@ -37,7 +37,7 @@ from robot_mcp_kit.server.waiting import (
     wait_for_end,
 )
 from robot_mcp_kit.skills.base import Skill
-from robot_mcp_kit.skills.routine import Routine
+from robot_mcp_kit.skills.routines.routine import Routine
 
 logger = logging.getLogger(__name__)
 

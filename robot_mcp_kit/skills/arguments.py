@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, ValidationError
 
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.skills.base import SkillArguments
-from robot_mcp_kit.skills.config_types import keys_at
+from robot_mcp_kit.skills.config.types import keys_at
+from robot_mcp_kit.skills.config.yaml_tree import dotted
 from robot_mcp_kit.skills.text import clean_text, did_you_mean
-from robot_mcp_kit.skills.yaml_tree import dotted
 
 A = TypeVar("A", bound=SkillArguments)
 

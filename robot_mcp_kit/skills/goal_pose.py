@@ -14,7 +14,7 @@ from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.skills.arguments import Number
 from robot_mcp_kit.skills.base import Pose2D, SkillArguments
 from robot_mcp_kit.skills.config import Place, RobotConfig
-from robot_mcp_kit.skills.config_types import NavigationLimits
+from robot_mcp_kit.skills.config.types import NavigationLimits
 from robot_mcp_kit.skills.geometry import (
     Quaternion,
     bearing_rad,

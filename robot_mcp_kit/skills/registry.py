@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from robot_mcp_kit.errors import ConfigError
-from robot_mcp_kit.skills.arm import MoveArm
+from robot_mcp_kit.skills.arm.gripper import Gripper
+from robot_mcp_kit.skills.arm.move_arm import MoveArm
+from robot_mcp_kit.skills.arm.trajectories import ExecuteTrajectory, FollowJointTrajectory
 from robot_mcp_kit.skills.base import Skill
-from robot_mcp_kit.skills.behaviors import BackUp, DriveOnHeading, Spin, Wait
 from robot_mcp_kit.skills.config import SECTIONS, RobotConfig
-from robot_mcp_kit.skills.config_generic import GenericSection
-from robot_mcp_kit.skills.docking import Dock, Undock
-from robot_mcp_kit.skills.generic import GenericFaults, GenericSkill
+from robot_mcp_kit.skills.config.generic import GenericSection
+from robot_mcp_kit.skills.generic.action import GenericFaults, GenericSkill
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.goal_schema import GoalSchema
-from robot_mcp_kit.skills.gripper import Gripper
-from robot_mcp_kit.skills.navigation import NavigateTo
-from robot_mcp_kit.skills.through_poses import NavigateThrough
-from robot_mcp_kit.skills.trajectories import ExecuteTrajectory, FollowJointTrajectory
-from robot_mcp_kit.skills.waypoints import FollowWaypoints
+from robot_mcp_kit.skills.nav2.behaviors import BackUp, DriveOnHeading, Spin, Wait
+from robot_mcp_kit.skills.nav2.docking import Dock, Undock
+from robot_mcp_kit.skills.nav2.navigation import NavigateTo
+from robot_mcp_kit.skills.nav2.through_poses import NavigateThrough
+from robot_mcp_kit.skills.nav2.waypoints import FollowWaypoints
 
 BUILDERS: dict[str, Any] = {
     "nav2_msgs/action/NavigateToPose": NavigateTo,

@@ -18,7 +18,7 @@ from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.safety.standing import StandingBook, WallWatch, sign
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
-from robot_mcp_kit.skills.config_safety import StandingApprovalSection
+from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 
 _KEY = "the key of a test"
 

@@ -17,7 +17,7 @@ import pytest
 from robot_mcp_kit.safety.assemble import STANDING_FOLDER, write_standing
 from robot_mcp_kit.safety.standing import DEMO_KEY, sign
 from robot_mcp_kit.sim.process import SimProcess
-from robot_mcp_kit.skills.config_safety import StandingApprovalSection
+from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 
 from .rig import OPERATOR_KEY, STRICT, Bridge, Probe, Rig, Session, audit_file, cli, code_of, skills_file
 

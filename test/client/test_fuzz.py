@@ -164,7 +164,9 @@ _schema = st.recursive(
             "enum": st.lists(st.integers(), max_size=2),
             "required": st.lists(_text, max_size=2) | st.integers(),
             "minimum": st.integers() | _text,
-            "$schema": st.sampled_from(["http://json-schema.org/draft-07/schema#", "http://x.example/y", "http://[", "", 1, None]),
+            "$schema": st.sampled_from(
+                ["http://json-schema.org/draft-07/schema#", "http://x.example/y", "http://[", "", 1, None]
+            ),
         },
     ),
     lambda inner: st.fixed_dictionaries(

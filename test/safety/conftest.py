@@ -18,7 +18,7 @@ from robot_mcp_kit.safety.universal import check_any_goal
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import Pose2D, Skill
 from robot_mcp_kit.skills.config import RobotConfig, parse_config
-from robot_mcp_kit.skills.config_safety import SafetySection
+from robot_mcp_kit.skills.config.safety import SafetySection
 from robot_mcp_kit.skills.registry import build_skills
 
 TEMPLATE = Path(__file__).parents[2] / "config" / "skills.yaml"

@@ -15,7 +15,7 @@ from robot_mcp_kit.safety.principals import Approver, Requester
 from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.safety.standing import DEMO_KEY, StandingBook, WallWatch, Wish, is_signed, sign
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.config_safety import SafetySection, StandingApprovalSection
+from robot_mcp_kit.skills.config.safety import SafetySection, StandingApprovalSection
 from robot_mcp_kit.testing.clock import FakeClock, settle
 
 ANN = Approver("ann", "operator")

@@ -7,7 +7,7 @@ import pytest
 from robot_mcp_kit.safety.geofence import Fence
 from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.config_safety import Geofence
+from robot_mcp_kit.skills.config.safety import Geofence
 
 SQUARE = [[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]]
 NEXT = [[10.0, 0.0], [20.0, 0.0], [20.0, 4.0], [10.0, 4.0]]

@@ -29,7 +29,7 @@ from robot_mcp_kit.safety.standing import sign
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import GoalSpec, Pose2D
 from robot_mcp_kit.skills.config import parse_config
-from robot_mcp_kit.skills.config_safety import InterlockSection, StandingApprovalSection
+from robot_mcp_kit.skills.config.safety import InterlockSection, StandingApprovalSection
 from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.testing.clock import FakeClock, settle
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from robot_mcp_kit.safety.interlocks import Interlock, Interlocks, Reader, Reading, field_of
-from robot_mcp_kit.skills.config_safety import InterlockSection
+from robot_mcp_kit.skills.config.safety import InterlockSection
 from robot_mcp_kit.testing.clock import FakeClock, settle
 
 

@@ -13,7 +13,7 @@ from robot_mcp_kit.safety.situation import JointLimit, LimitViolation, Situation
 from robot_mcp_kit.safety.universal import check_any_goal
 from robot_mcp_kit.safety.urdf import DescriptionError, joint_limits
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.config_safety import FieldLimit, Rate, SkillSafety
+from robot_mcp_kit.skills.config.safety import FieldLimit, Rate, SkillSafety
 
 from .conftest import GOOD, JOINTS, Judge, demo_config
 

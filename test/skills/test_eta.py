@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.eta import EtaEstimator, EtaReading
+from robot_mcp_kit.skills.nav2.eta import EtaEstimator, EtaReading
 
 Row = tuple[float, float, float]
 """time_s, estimated_time_remaining, distance_remaining"""

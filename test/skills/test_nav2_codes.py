@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_mcp_kit.skills.bridge_codes import BRIDGE_CODES, bridge_failure
-from robot_mcp_kit.skills.nav2_codes import nav2_code, nav2_failure, nav2_note
-from robot_mcp_kit.skills.nav2_table import FAMILIES, PASS_ON, ROWS, Nav2Code
+from robot_mcp_kit.skills.nav2.code_table import FAMILIES, PASS_ON, ROWS, Nav2Code
+from robot_mcp_kit.skills.nav2.codes import nav2_code, nav2_failure, nav2_note
 
 TOOLS = {"navigate_to", "get_task", "list_tasks", "cancel_task", "stop", "ask_person"}
 SUGGESTION = re.compile(r"wait_s:\d+")

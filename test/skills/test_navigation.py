@@ -14,7 +14,7 @@ from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import GoalSpec, GoalStatus, Pose2D, Sample
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.skills.geometry import Quaternion, quaternion_to_yaw
-from robot_mcp_kit.skills.navigation import POSTCONDITION_CODE, NavigateTo
+from robot_mcp_kit.skills.nav2.navigation import POSTCONDITION_CODE, NavigateTo
 from robot_mcp_kit.skills.registry import build_skills
 
 from .samples import duration, empty_feedback, feedback, pose

@@ -30,7 +30,7 @@ from robot_mcp_kit.ros.facts import (
     TypesFacts,
 )
 from robot_mcp_kit.skills.config import RobotConfig, load_config
-from robot_mcp_kit.skills.config_nav2 import DriveSection
+from robot_mcp_kit.skills.config.nav2 import DriveSection
 from robot_mcp_kit.skills.text import nearest
 
 TESTED = ("jazzy", "kilted")
