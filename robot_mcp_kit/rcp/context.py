@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from robot_mcp_kit.rcp.models import (
     ToolData,
 )
 from robot_mcp_kit.rcp.prompt import prompt_block
+from robot_mcp_kit.rcp.timing import bounded
 from robot_mcp_kit.skills.text import clean_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def collect_context(
     A source that raises, takes longer than ``timeout_s`` or answers something else than it should leaves its
     part empty; the reason is in the report and in the log.
     """
-    context, report_clock = RobotContext(), clock or SystemClock()
+    context, waiting_on = RobotContext(), clock or SystemClock()
     report = ContextReport(context)
     sources: dict[str, tuple[Callable[[], Awaitable[Any]], Callable[[Any], bool]]] = {
         "identity": (adapter.discover, lambda value: isinstance(value, RobotIdentity)),
@@ -64,7 +64,7 @@ async def collect_context(
     }
     for part, (read, is_right) in sources.items():
         try:
-            value = await bounded(read(), timeout_s, report_clock)
+            value = await bounded(read(), timeout_s, waiting_on)
             if not is_right(value):
                 raise TypeError(f"it answered with {type(value).__name__}, which is not what belongs here")
         except Exception as error:
@@ -73,24 +73,6 @@ async def collect_context(
             continue
         setattr(context, part, value)
     return report
-
-
-async def bounded(work: Awaitable[Any], timeout_s: float, clock: Clock) -> Any:
-    """The result of ``work``, for at most ``timeout_s`` seconds of ``clock``; cancelled when it takes longer.
-
-    Raises:
-        TimeoutError: it took longer.
-    """
-    doing = asyncio.ensure_future(work)
-    timer = asyncio.ensure_future(clock.sleep(timeout_s))
-    try:
-        await asyncio.wait([doing, timer], return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            raise TimeoutError(f"no answer within {timeout_s:g} s")
-        return doing.result()
-    finally:
-        timer.cancel()
-        doing.cancel()
 
 
 def _all(value: object, kind: type) -> bool:

@@ -31,39 +31,37 @@ def plain_name(text: object) -> str:
 
 
 def prompt_block(context: RobotContext, missing: Mapping[str, str] | None = None) -> str:
-    """The block; empty when nothing is known.
+    """The block; empty without identity, as the protocol has it.
 
     Args:
         context: what was read.
         missing: part of the context to why it could not be read. Each gets a line of its own after the
-            protocol's, so that nobody takes "not read" for "there is none" (R13).
+            protocol's, so that nobody takes "not read" for "there is none" (R13). With it, what else is known
+            is told even without identity.
     """
-    lines = list(_facts(context))
-    lines += [
+    if context.identity is None and not missing:
+        return ""
+    told = (
         f"  Not available: {plain_name(part)} ({plain_name(why)})" for part, why in (missing or {}).items()
-    ]
-    return "\n".join([FIRST_LINE, *lines]) if lines else ""
+    )
+    return "\n".join([FIRST_LINE, *_facts(context), *told])
 
 
 def _facts(context: RobotContext) -> Iterator[str]:
     identity, tcp = context.identity, context.tcp
-    if identity is None:
-        return
-    yield f"  Model: {plain_name(identity.manufacturer)} {plain_name(identity.model)}"
-    yield f"  Controller: {plain_name(identity.controller)}"
-    yield f"  Firmware: {plain_name(identity.firmware)}"
-    yield f"  Serial: {plain_name(identity.serial)}"
-    yield f"  Payload: {identity.payload_kg} kg | Reach: {identity.reach_mm} mm"
+    if identity is not None:
+        yield f"  Model: {plain_name(identity.manufacturer)} {plain_name(identity.model)}"
+        yield f"  Controller: {plain_name(identity.controller)}"
+        yield f"  Firmware: {plain_name(identity.firmware)}"
+        yield f"  Serial: {plain_name(identity.serial)}"
+        yield f"  Payload: {identity.payload_kg} kg | Reach: {identity.reach_mm} mm"
     if tcp is not None:
         place = f"X={tcp.x:.1f} Y={tcp.y:.1f} Z={tcp.z:.1f}"
         yield f"  Current TCP: {place} Rx={tcp.rx:.2f} Ry={tcp.ry:.2f} Rz={tcp.rz:.2f}"
     if context.joints:
         positions = (f"{plain_name(joint.name)}={joint.position_deg:.1f}" for joint in context.joints)
         yield f"  Current joints: {', '.join(positions)}"
-        limits = (
-            f"{plain_name(joint.name)}: {joint.min_deg:.0f} to {joint.max_deg:.0f}"
-            for joint in context.joints
-        )
+        limits = (f"{plain_name(one.name)}: {one.min_deg:.0f} to {one.max_deg:.0f}" for one in context.joints)
         yield f"  Joint limits: {', '.join(limits)}"
     signals = context.io.signals
     yield from _levels("inputs", [one for one in signals if one.signal_type == "digital_input"])
@@ -78,7 +76,6 @@ def _facts(context: RobotContext) -> Iterator[str]:
 
 def _levels(direction: str, signals: list[IOSignal]) -> Iterator[str]:
     if signals:
-        shown = (
-            f"{plain_name(one.name)}={'HIGH' if one.value else 'LOW'}" for one in signals[:NAMED_SIGNALS]
-        )
-        yield f"  Digital {direction} ({len(signals)}): {', '.join(shown)}"
+        named = signals[:NAMED_SIGNALS]
+        levels = (f"{plain_name(one.name)}={'HIGH' if one.value else 'LOW'}" for one in named)
+        yield f"  Digital {direction} ({len(signals)}): {', '.join(levels)}"

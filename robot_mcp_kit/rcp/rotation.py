@@ -1,4 +1,4 @@
-"""What ``rx``, ``ry`` and ``rz`` of a TCP mean on one robot. The protocol leaves them to the maker; we say it."""
+"""What ``rx``, ``ry`` and ``rz`` of a TCP mean on one robot: the maker decides, and here it is said."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ OPAQUE = RotationConvention("opaque", "unknown", fields="rx ry rz as the control
 """Nobody said. Not to be computed with."""
 ROLL_PITCH_YAW_DEG = RotationConvention("euler_extrinsic", "deg", "XYZ", "rx=roll ry=pitch rz=yaw")
 """Turns about the fixed axes X, Y, Z (REP 103), in degrees: what this project's own adapters use."""
-KUKA_ABC_DEG = RotationConvention(
-    "euler_intrinsic", "deg", "ZYX", "rx=A (about Z) ry=B (about Y) rz=C (about X)"
-)
+KUKA_ABC_DEG = RotationConvention("euler_intrinsic", "deg", "ZYX", "rx=A (Z) ry=B (Y) rz=C (X)")
 FANUC_WPR_DEG = RotationConvention("euler_extrinsic", "deg", "XYZ", "rx=W ry=P rz=R")
 UR_ROTATION_VECTOR_RAD = RotationConvention("rotation_vector", "rad", fields="rx ry rz = axis times angle")

@@ -1,0 +1,31 @@
+"""Waiting, but not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from robot_mcp_kit.clock import Clock
+
+_T = TypeVar("_T")
+
+
+async def bounded(work: Awaitable[_T], timeout_s: float, clock: Clock) -> _T:
+    """The result of ``work``, for at most ``timeout_s`` seconds of ``clock``; cancelled when it takes longer.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    doing = asyncio.ensure_future(work)
+    # What it raises after it was cancelled is nobody's business any more.
+    doing.add_done_callback(lambda done: done.cancelled() or done.exception())
+    timer = asyncio.ensure_future(clock.sleep(timeout_s))
+    try:
+        await asyncio.wait([doing, timer], return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise TimeoutError(f"no answer within {timeout_s:g} s")
+        return doing.result()
+    finally:
+        timer.cancel()
+        doing.cancel()
