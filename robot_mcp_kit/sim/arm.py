@@ -46,7 +46,7 @@ HOME = (0.0, -1.9, 2.4, 0.0, -0.5, 0.0)
 
 ARM_BASE = (0.10, 0.0, 0.35)
 """Origin of ``arm_base_link`` in ``base_link``, metres."""
-_OFFSETS = (
+OFFSETS = (
     (0.0, 0.0, 0.10),
     (0.40, 0.0, 0.0),
     (0.35, 0.0, 0.0),
@@ -92,6 +92,25 @@ def rotation_of_quaternion(x: float, y: float, z: float, w: float) -> FloatArray
     )
 
 
+def quaternion_of_rotation(rotation: FloatArray) -> tuple[float, float, float, float]:
+    """``x, y, z, w`` of a rotation matrix; ``w`` is not negative."""
+    # Four ways to the same quaternion; the one that divides by the largest number loses least.
+    m = [[float(value) for value in row] for row in rotation]
+    x, y, z, w = (
+        1 + m[0][0] - m[1][1] - m[2][2],
+        1 - m[0][0] + m[1][1] - m[2][2],
+        1 - m[0][0] - m[1][1] + m[2][2],
+        1 + m[0][0] + m[1][1] + m[2][2],
+    )
+    a, b, c = m[2][1] - m[1][2], m[0][2] - m[2][0], m[1][0] - m[0][1]
+    d, e, f = m[0][1] + m[1][0], m[0][2] + m[2][0], m[1][2] + m[2][1]
+    largest = max(x, y, z, w)
+    parts = {x: (x, d, e, a), y: (d, y, f, b), z: (e, f, z, c), w: (a, b, c, w)}[largest]
+    sign = -1.0 if parts[3] < 0 else 1.0
+    scale = sign * 0.5 / math.sqrt(largest)
+    return parts[0] * scale, parts[1] * scale, parts[2] * scale, parts[3] * scale
+
+
 def forward(joints_rad: Sequence[float]) -> tuple[FloatArray, FloatArray]:
     """Position (m) and rotation of ``tool0`` in ``base_link``."""
     position, rotation, _, _ = _chain(joints_rad)
@@ -102,7 +121,7 @@ def _chain(q: Sequence[float]) -> tuple[FloatArray, FloatArray, list[FloatArray]
     position: FloatArray = np.array(ARM_BASE)
     rotation: FloatArray = np.eye(3)
     origins, axes = [], []
-    for joint, angle, offset in zip(JOINTS, q, _OFFSETS, strict=True):
+    for joint, angle, offset in zip(JOINTS, q, OFFSETS, strict=True):
         origins.append(position)
         axes.append(rotation @ _UNIT[joint.axis])
         rotation = rotation @ _rotation(joint.axis, angle)

@@ -29,6 +29,17 @@ ACTION_NAMES = (
     "gripper_controller/gripper_cmd",
 )
 
+TOPIC_NAMES = (
+    "joint_states",
+    "tool_pose",
+    "robot_description",
+    "battery_state",
+    "dock_contact",
+    "lamp/state",
+    "fan/state",
+)
+"""Topics that can fall silent one by one."""
+
 
 def _help(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
@@ -58,6 +69,10 @@ class Faults:
     )
     blind: bool = _help(False, "Nothing is published on detected_objects.")
     arm_stuck: bool = _help(False, "The arm's joints do not move.")
+    outputs_stuck: bool = _help(False, "Commands to lamp and fan change nothing.")
+    silent_topics: list[str] = field(
+        default_factory=list, metadata={"help": "Topics that nothing is published on any more."}
+    )
     dock_hidden: bool = _help(False, "The dock is not detected (904).")
     no_charge: bool = _help(False, "The dock gives no current (906).")
     fault_actions: list[str] = field(
@@ -136,8 +151,9 @@ def checked(name: str, value: Any, *, doors: Mapping[str, Any], objects: Mapping
 def _checked(name: str, value: Any, doors: Mapping[str, Any], objects: Mapping[str, Any]) -> Any:
     if name not in FIELDS:
         raise ValueError(f"no such fault; there are {', '.join(FIELDS)}")
-    if name in ("blocked_doors", "fault_actions"):
-        known = list(doors) if name == "blocked_doors" else list(ACTION_NAMES)
+    if name in ("blocked_doors", "fault_actions", "silent_topics"):
+        lists = {"blocked_doors": doors, "fault_actions": ACTION_NAMES, "silent_topics": TOPIC_NAMES}
+        known = list(lists[name])
         names = _names(value)
         unknown = [n for n in names if n not in known]
         if unknown:

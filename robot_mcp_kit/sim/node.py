@@ -36,6 +36,7 @@ from robot_mcp_kit.sim.moveit import MoveGroupServer
 from robot_mcp_kit.sim.navigation import Muxer, NavigateToPoseServer
 from robot_mcp_kit.sim.parameters import START, FaultSwitches, declare_start
 from robot_mcp_kit.sim.publishers import Publishers
+from robot_mcp_kit.sim.signals import Signals
 from robot_mcp_kit.sim.through_poses import NavigateThroughPosesServer
 from robot_mcp_kit.sim.trajectory import TrajectoryServer
 from robot_mcp_kit.sim.waypoints import FollowWaypointsServer
@@ -82,6 +83,7 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
         self._goals = self.create_publisher(String, "~/goals", latched)
         self.create_service(Trigger, "~/state", self._on_state)
         self.create_service(Trigger, "~/reset_world", self._on_reset_world)
+        self.signals = Signals(self)
         self.publishers_thread = Publishers(self)
         self.servers = self._make_servers()
 
@@ -127,6 +129,10 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
         """Simulation seconds that pass in so much wall time beyond what would pass in real time."""
         return wall_s * max(0.0, self.engine.real_time_factor - 1.0)
 
+    def count(self, what: str) -> None:
+        """One more of these, for ``~/state``."""
+        self._counts[what] += 1
+
     def record_goal(self, action: str, goal_id: str | None, *, accepted: bool) -> None:
         """Tell the world that a goal request arrived."""
         self._counts[f"{action}:{'accepted' if accepted else 'rejected'}"] += 1
@@ -161,6 +167,7 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
                 "battery": {"percentage": world.battery.percentage, "charging": world.battery.charging},
                 "joints": dict(zip(JOINT_NAMES, world.arm.positions, strict=True)),
                 "tool": list(world.tool_in_map()),
+                **self.signals.truth(),
                 "gripper": {
                     "gap_m": world.gripper.gap_m,
                     "holding": world.gripper.held.spec.name if world.gripper.held else None,
@@ -183,6 +190,7 @@ class RobotSim(Node):  # type: ignore[misc]  # rclpy has no types that mypy can 
             response.message = f"goals are running ({', '.join(busy)}): cancel them first"
             return response
         self.world.reset()
+        self.signals.reset()
         for server in self.servers:
             server.forget()
         response.message = "everything is back where it was"

@@ -97,10 +97,11 @@ class Publishers(threading.Thread):
             self._publish_amcl(pose, moving, stamp)
         self._tf.publish(TFMessage(transforms=transforms))
         self._publish_joints(stamp)
+        self._sim.signals.publish(stamp)
         if now_s >= self._detection_due_s and localized and not self._world.faults.blind:
             self._detection_due_s = now_s + self.DETECTION_PERIOD_S
             self._publish_detections(stamp)
-        if now_s >= self._battery_due_s:
+        if now_s >= self._battery_due_s and "battery_state" not in self._world.faults.silent_topics:
             self._battery_due_s = now_s + self.BATTERY_PERIOD_S
             self._publish_battery(stamp)
 
@@ -130,7 +131,7 @@ class Publishers(threading.Thread):
 
     def _publish_joints(self, stamp: object) -> None:
         names, positions, velocities = self._sim.joint_state()
-        if names:
+        if names and "joint_states" not in self._world.faults.silent_topics:
             message = JointState(name=names, position=positions, velocity=velocities)
             message.header.stamp = stamp
             self._joints.publish(message)

@@ -19,6 +19,7 @@ from robot_mcp_kit.sim.arm import (
     forward,
     inverse,
     plan,
+    quaternion_of_rotation,
     rotation_of_quaternion,
 )
 from robot_mcp_kit.sim.clock import SimClock
@@ -202,3 +203,12 @@ def test_switches_take_lists_or_commas_and_ignore_empty_names() -> None:
     for value in (["kitchen_door", ""], "kitchen_door,", ("kitchen_door",)):
         assert faults.checked("blocked_doors", value, doors=doors, objects={}) == ["kitchen_door"]
     assert faults.checked("slow_down", 1, doors=doors, objects={}) == 1.0
+
+
+@pytest.mark.parametrize(
+    "quaternion",
+    [(0, 0, 0, 1), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0.5, -0.5, 0.5, 0.5), (0.6, 0.0, -0.8, 0.0)],
+)
+def test_a_rotation_becomes_its_quaternion(quaternion: tuple[float, ...]) -> None:
+    again = quaternion_of_rotation(rotation_of_quaternion(*quaternion))
+    assert abs(sum(a * b for a, b in zip(again, quaternion, strict=True))) == pytest.approx(1.0, abs=1e-12)

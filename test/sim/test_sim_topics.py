@@ -93,3 +93,60 @@ def test_joints_and_battery_are_reported(robot: Any) -> None:
     assert 0.0 < battery[-1].percentage <= 1.0
     assert battery[-1].current < 0.0
     assert battery[-1].power_supply_status == BatteryState.POWER_SUPPLY_STATUS_DISCHARGING
+
+
+def test_the_description_the_tool_and_the_truth_agree(robot: Any) -> None:
+    """R14: what the robot says of itself, against the simulator's own truth."""
+    from geometry_msgs.msg import PoseStamped
+    from std_msgs.msg import String
+
+    from robot_mcp_kit.safety.urdf import joint_limits
+    from robot_mcp_kit.sim.arm import JOINTS, forward, rotation_of_quaternion
+
+    descriptions, tools = (
+        _listen(robot, String, "robot_description", latched=True),
+        _listen(robot, PoseStamped, "tool_pose"),
+    )
+    robot.until(lambda: bool(descriptions and tools), "topics")
+    limits = joint_limits(descriptions[-1].data)
+    assert {name: (found.lower, found.upper, found.speed) for name, found in limits.items()} == {
+        joint.name: (joint.low_rad, joint.high_rad, joint.max_rate) for joint in JOINTS
+    }
+    truth = robot.state()["tool_in_base"]
+    at, turned = tools[-1].pose.position, tools[-1].pose.orientation
+    assert tools[-1].header.frame_id == "base_link"
+    assert (at.x, at.y, at.z) == pytest.approx(truth["position_m"], abs=1e-9)
+    assert (turned.x, turned.y, turned.z, turned.w) == pytest.approx(truth["quaternion"], abs=1e-9)
+    _, rotation = forward(list(robot.state()["joints"].values()))
+    assert rotation_of_quaternion(*truth["quaternion"]) == pytest.approx(rotation, abs=1e-9)
+
+
+def test_an_output_follows_its_command_unless_it_is_stuck(robot: Any) -> None:
+    """R8: the state is what the output does, not what it was told."""
+    from std_msgs.msg import Bool
+
+    states = _listen(robot, Bool, "lamp/state")
+    command = robot.node.create_publisher(Bool, "lamp/command", 10)
+    robot.until(lambda: command.get_subscription_count() > 0, "the lamp's ear")
+    command.publish(Bool(data=True))
+    robot.until(lambda: bool(states) and states[-1].data, "the lamp is on")
+    count = robot.state()["goals"]["lamp/command:set"]
+    robot.set(outputs_stuck=True)
+    command.publish(Bool(data=False))
+    robot.until(lambda: robot.state()["goals"]["lamp/command:set"] == count + 1, "the second command")
+    assert robot.state()["io"]["lamp"] is True
+
+
+def test_a_topic_can_fall_silent_alone(robot: Any) -> None:
+    from geometry_msgs.msg import PoseStamped
+    from sensor_msgs.msg import JointState
+
+    joints, tools = _listen(robot, JointState, "joint_states"), _listen(robot, PoseStamped, "tool_pose")
+    robot.until(lambda: bool(joints and tools), "both topics")
+    robot.set(silent_topics=["tool_pose"])
+    tools.clear()
+    robot.until(lambda: len(joints) > 10, "joints")
+    joints.clear()
+    tools.clear()
+    robot.until(lambda: len(joints) > 5, "more joints")
+    assert tools == []
