@@ -115,8 +115,7 @@ class ApprovalDesk:
         Raises:
             ApprovalError: too many wait already.
         """
-        self._expire()
-        if len(self._pending) >= self._max_pending:
+        if self.is_full():
             raise ApprovalError(
                 "TOO_MANY_PENDING",
                 f"{len(self._pending)} requests already wait for a person; decide those first",
@@ -139,6 +138,11 @@ class ApprovalDesk:
         self._pending[pending.token] = pending
         self.on_change()
         return pending
+
+    def is_full(self) -> bool:
+        """Whether no further request may wait."""
+        self._expire()
+        return len(self._pending) >= self._max_pending
 
     def now(self) -> float:
         """The desk's monotonic seconds."""

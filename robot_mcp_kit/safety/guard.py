@@ -22,19 +22,20 @@ from robot_mcp_kit.safety.estop import EstopLatch
 from robot_mcp_kit.safety.goal_hash import goal_hash
 from robot_mcp_kit.safety.hold import Hold
 from robot_mcp_kit.safety.interlocks import Finding, Interlock, Interlocks
+from robot_mcp_kit.safety.judging import Judging
 from robot_mcp_kit.safety.principals import Approver, Requester
 from robot_mcp_kit.safety.refusals import SafetyRefused, refusal_of
 from robot_mcp_kit.safety.risk import RiskLevel, is_prohibited
 from robot_mcp_kit.safety.rulebook import Rulebook, SkillRules
-from robot_mcp_kit.safety.situation import LimitViolation, Situation
-from robot_mcp_kit.safety.standing import StandingBook, Wish
+from robot_mcp_kit.safety.situation import Situation
+from robot_mcp_kit.safety.standing import StandingBook
 from robot_mcp_kit.skills.base import GoalSpec, Skill
 from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 
 logger = logging.getLogger(__name__)
 
 
-class Guard:
+class Guard(Judging):
     """Lives on one event loop.
 
     Args:
@@ -60,11 +61,18 @@ class Guard:
         clock: Clock,
         situation: Callable[[], Situation],
     ) -> None:
-        self.trail, self.estop, self.desk = trail, estop, desk
+        super().__init__(
+            rules,
+            estop=estop,
+            desk=desk,
+            standing=standing,
+            interlocks=interlocks,
+            clock=clock,
+            situation=situation,
+        )
+        self.trail = trail
         self.on_estop: Callable[[str], None] = lambda _reason: None
         """Stops whatever runs; set by the bridge."""
-        self._rules, self._standing, self._interlocks = rules, standing, interlocks
-        self._clock, self._situation = clock, situation
         self._holds: set[Hold] = set()
         self._syncs: set[asyncio.Task[None]] = set()
         estop.on_latch = self._latched
@@ -122,10 +130,8 @@ class Guard:
         )
         distance_m = rules.distance_m(clearance.fields, at)
         try:
-            self._judge(clearance, rules, at)
-            broken = rules.rate.check(self._clock.now(), distance_m)
-            if broken is not None:
-                raise SafetyRefused(refusals.RATE, f"{broken}.", broken.record())
+            self._judge(rules, clearance.fields, at)
+            self._judge_rate(rules, distance_m)
         except SafetyRefused as error:
             self._refuse(clearance, error)
             raise
@@ -150,7 +156,7 @@ class Guard:
             self._check_latch()
             reasons: list[str] = []
             if rules.approval == "standing":
-                approval, reasons = self._standing.find(self._wish(clearance, rules))
+                approval, reasons = self._standing.find(self._wish(clearance.skill, clearance.fields, rules))
                 if approval is not None:
                     self._approved(clearance, self._standing_record(approval))
                     return None
@@ -371,21 +377,6 @@ class Guard:
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _judge(self, clearance: Clearance, rules: SkillRules, at: Situation) -> None:
-        if rules.risk is RiskLevel.PROHIBITED:
-            raise SafetyRefused(refusals.PROHIBITED)
-        if not clearance.is_safe:
-            self._check_latch()
-        try:
-            rules.check(clearance.fields, at)
-        except LimitViolation as error:
-            details = {"violations": [violation.record() for violation in error.violations]}
-            raise SafetyRefused(refusals.LIMIT, f"{error}.", details) from error
-        if rules.moves_base:
-            escaped = self._rules.escaped(at.here, at.floor)
-            if escaped is not None:
-                raise SafetyRefused(refusals.LIMIT, f"geofence: {escaped}; a person has to bring it back.")
-
     async def _before_sending(self, clearance: Clearance, rules: SkillRules) -> list[Finding]:
         if not clearance.approved or clearance.closed:
             raise SafetyRefused(refusals.CHANGED, "It was not approved.")
@@ -393,28 +384,12 @@ class Guard:
             raise SafetyRefused(refusals.CHANGED, "It was sent already.")
         if not clearance.still_exact():
             raise SafetyRefused(refusals.CHANGED)
-        self._judge(clearance, rules, self._situation())
+        self._judge(rules, clearance.fields, self._situation())
         if rules.risk is not RiskLevel.RESTRICTED:  # R26
             return []
         findings = await self._interlocks.check(clearance.skill)
         self._judge_findings(findings)
         return findings
-
-    @staticmethod
-    def _judge_findings(findings: Iterable[Finding]) -> None:
-        broken = [finding for finding in findings if not finding.ok]
-        if broken:
-            said = " ".join(f"{finding.name}: {finding.reason}." for finding in broken)
-            details = {"interlocks": [finding.record() for finding in broken]}
-            raise SafetyRefused(refusals.INTERLOCK, said, details)
-
-    def _check_latch(self) -> None:
-        if self.estop.reason is not None:
-            raise SafetyRefused(refusals.ESTOP, f"It was latched for: {self.estop.reason}.")
-
-    def _wish(self, clearance: Clearance, rules: SkillRules) -> Wish:
-        at = self._situation()
-        return Wish(clearance.skill, clearance.fields, rules.points(clearance.fields, at), at)
 
     def _standing_record(self, approval: StandingApprovalSection) -> dict[str, Any]:
         use = self._standing.use(approval)

@@ -78,6 +78,8 @@ ACTION_OF_TYPE: Mapping[str, str] = MappingProxyType(
         # The caller's own motion program.
         "moveit_msgs/action/ExecuteTrajectory": "start_program",
         "control_msgs/action/FollowJointTrajectory": "start_program",
+    # This node's own: outputs.
+    "robot_mcp_kit/action/SetOutput": "set_io",
     }
 )
 """Which protocol action a goal of that ROS action type is."""

@@ -144,16 +144,28 @@ class StandingBook:
             reasons.append(f"{approval.id}: {why}")
         return None, reasons
 
+    def listing(self, skill: str) -> StandingApprovalSection | None:
+        """The first that names the skill and is not used up or out of its time; its bounds and place need a
+        goal.
+        """
+        for approval in self.valid:
+            if skill in approval.skills and next(iter(self._spent(approval)), None) is None:
+                return approval
+        return None
+
     def use(self, approval: StandingApprovalSection) -> int:
         """Count one motion; the number of uses so far."""
         self.uses[approval.id] = self.uses.get(approval.id, 0) + 1
         return self.uses[approval.id]
 
-    def _uncovered(self, approval: StandingApprovalSection, wish: Wish) -> Iterable[str]:
+    def _spent(self, approval: StandingApprovalSection) -> Iterable[str]:
         if approval.max_count is not None and self.uses.get(approval.id, 0) >= approval.max_count:
             yield f"used {self.uses[approval.id]} of {approval.max_count} times"
         if approval.not_before or approval.not_after or approval.hours:
             yield from self._outside_time(approval)
+
+    def _uncovered(self, approval: StandingApprovalSection, wish: Wish) -> Iterable[str]:
+        yield from self._spent(approval)
         for path, rule in approval.bounds.items():
             for violation in FieldRule(path.removeprefix("goal."), rule, "bounds").check(
                 wish.fields, wish.at
