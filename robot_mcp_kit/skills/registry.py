@@ -11,6 +11,7 @@ from robot_mcp_kit.skills.arm.trajectories import ExecuteTrajectory, FollowJoint
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import SECTIONS, RobotConfig
 from robot_mcp_kit.skills.config.generic import GenericSection
+from robot_mcp_kit.skills.config.signals import SET_OUTPUT_TYPE
 from robot_mcp_kit.skills.generic.action import GenericFaults, GenericSkill
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.goal_schema import GoalSchema
@@ -19,6 +20,7 @@ from robot_mcp_kit.skills.nav2.docking import Dock, Undock
 from robot_mcp_kit.skills.nav2.navigation import NavigateTo
 from robot_mcp_kit.skills.nav2.through_poses import NavigateThrough
 from robot_mcp_kit.skills.nav2.waypoints import FollowWaypoints
+from robot_mcp_kit.skills.signals import SetOutput
 
 BUILDERS: dict[str, Any] = {
     "nav2_msgs/action/NavigateToPose": NavigateTo,
@@ -35,6 +37,7 @@ BUILDERS: dict[str, Any] = {
     "control_msgs/action/FollowJointTrajectory": FollowJointTrajectory,
     "control_msgs/action/GripperCommand": Gripper,
     "control_msgs/action/ParallelGripperCommand": Gripper,
+    SET_OUTPUT_TYPE: SetOutput,
 }
 """Which class serves an action type: ``cls(name, section, config, where)``, with the section of that type."""
 

@@ -19,7 +19,9 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.skills.config.arm import ARM_SECTIONS, Arm, ArmSection
 from robot_mcp_kit.skills.config.generic import GenericSection
 from robot_mcp_kit.skills.config.nav2 import NAV2_SECTIONS, DockSection, DriveSection, NavigateSection
+from robot_mcp_kit.skills.config.rcp import RcpSection, rcp_faults
 from robot_mcp_kit.skills.config.safety import SafetySection
+from robot_mcp_kit.skills.config.signals import SIGNAL_SECTIONS, Signal, signal_faults
 from robot_mcp_kit.skills.config.types import (
     ActionName,
     Frame,
@@ -75,7 +77,7 @@ class RobotSection(Section):
         return self
 
 
-SECTIONS: dict[str, type[SkillSection]] = {**NAV2_SECTIONS, **ARM_SECTIONS}
+SECTIONS: dict[str, type[SkillSection]] = {**NAV2_SECTIONS, **ARM_SECTIONS, **SIGNAL_SECTIONS}
 """Which section an action type is configured by; all others by :class:`GenericSection`."""
 
 
@@ -133,6 +135,8 @@ class RobotConfig(Section):
     zones: dict[Name, Zone] = Field(default_factory=dict)
     sensors: SensorsSection = SensorsSection()
     manipulation: ManipulationSection | None = None
+    io: dict[Name, Signal] = Field(default_factory=dict)
+    rcp: RcpSection | None = None
     safety: SafetySection = SafetySection()
     discover: bool = False
     """Offer a tool that lists the graph's action servers, and moves none of them."""
@@ -246,6 +250,9 @@ def _contradictions(config: RobotConfig) -> Iterator[tuple[KeyPath, str]]:
             yield ("skills", skill, "arm"), f'"{section.arm}" is not one of arms ({listed})'
         if isinstance(section, DockSection):
             yield from _dock_faults(config, skill, section)
+    yield from signal_faults(config.io, config.skills)
+    if config.rcp is not None:
+        yield from rcp_faults(config.rcp, config.skills, config.arms)
 
 
 def _dock_faults(config: RobotConfig, skill: str, section: DockSection) -> Iterator[tuple[KeyPath, str]]:
