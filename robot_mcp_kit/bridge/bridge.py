@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from robot_mcp_kit.bridge.adopting import Adoption
-from robot_mcp_kit.bridge.base import ActionPort, ActionPorts
+from robot_mcp_kit.bridge.base import ActionPorts
+from robot_mcp_kit.bridge.checking import Checks, collide
 from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.outcomes import task_error
 from robot_mcp_kit.bridge.plan import plan_to_json
@@ -20,13 +21,13 @@ from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
 from robot_mcp_kit.bridge.stop_report import StoppedTask, StopReport, stop_words
 from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
-from robot_mcp_kit.errors import ArgumentError, GoalFieldError
+from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.safety.principals import Requester
 from robot_mcp_kit.safety.refusals import ESTOP, safety_failure
 from robot_mcp_kit.skills.arguments import parse_arguments
-from robot_mcp_kit.skills.base import GoalSpec, Skill, SkillArguments, fit_goal
+from robot_mcp_kit.skills.base import Skill, SkillArguments
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.nav2.navigation import WhereIsRobot
@@ -58,7 +59,7 @@ class Started:
     """The task is an earlier one with the same idempotency key; nothing new was sent."""
 
 
-class Bridge:
+class Bridge(Checks):
     """Runs goals as tasks. Lives on one event loop: every method is called there.
 
     Args:
@@ -221,21 +222,6 @@ class Bridge:
     def _begin_step(self, skill: str, arguments: dict[str, Any], task_id: str) -> TaskInfo:
         return self.begin(skill, arguments, requester=self._requesters.get(task_id), part_of=task_id).info
 
-    def _check_conditions(self, skill: Skill, arguments: SkillArguments) -> None:
-        """Raises TaskError for the first precondition that the measured world breaks; nothing moved (L3)."""
-        if skill.preconditions:
-            world = self.world.snapshot()
-            for condition in skill.preconditions:
-                failure = condition.broken(world, arguments)
-                if failure is not None:
-                    raise task_error(failure)
-
-    def _check_idle(self, routine: Routine) -> None:
-        """A routine takes over from nobody."""
-        for run in self._live_runs():
-            if not run.skill.resources.isdisjoint(routine.resources):
-                raise task_error(bridge_failure("ROS_BUSY", action=routine.name, other=run.task_id))
-
     def _skill(self, name: str, requester: Requester) -> Skill:
         try:
             return self.skills[name]
@@ -271,29 +257,6 @@ class Bridge:
                 "Use a new key for a new request",
             )
         return Started(info, f"the task of this idempotency key ({skill.name})", existing=True)
-
-    def _port(self, skill: Skill, spec: GoalSpec) -> tuple[ActionPort, GoalSpec]:
-        """The action's port, and the goal in the form that fits the type installed here."""
-        action = skill.action_name
-        try:
-            port = self._ports.port(action, skill.action_type)
-            return port, fit_goal(spec, port.check_goal)
-        except LookupError as error:
-            raise task_error(
-                bridge_failure("ROS_TYPE_UNAVAILABLE", action=action, detail=f"{error}.")
-            ) from error
-        except GoalFieldError as error:
-            raise task_error(bridge_failure("ROS_INVALID_GOAL", action=action, detail=f"{error}.")) from error
-
-    def _take_turn(self, skill: Skill, port: ActionPort) -> list[GoalRun]:
-        """Runs that a new goal takes over from, by the skill's policy (B8)."""
-        busy = [run for run in self._live_runs() if not run.cancel_requested and _collide(skill, port, run)]
-        section = self._config.skills.get(skill.name)
-        if section is not None and section.policy == "queue":
-            return []
-        if busy and section is not None and section.policy == "refuse":
-            raise task_error(bridge_failure("ROS_BUSY", action=port.name, other=busy[-1].task_id))
-        return busy
 
     def _write_down(self, run: GoalRun, row: LedgerRow) -> None:
         try:
@@ -450,11 +413,11 @@ class Bridge:
             if older is run:
                 break
             if run.queues:
-                if older.state is not RunState.ENDED and _collide(run.skill, run.port, older):
+                if older.state is not RunState.ENDED and collide(run.skill, run.port, older):
                     in_the_way.append(older)
                 continue
             elsewhere = older.port is not run.port and older.state is not RunState.ENDED
-            if elsewhere and _collide(run.skill, run.port, older):
+            if elsewhere and collide(run.skill, run.port, older):
                 older.preempt(run.task_id)
                 in_the_way.append(older)
         return in_the_way
@@ -488,11 +451,6 @@ class Bridge:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.debug("%s ended with %r", task.get_name(), task.exception())
-
-
-def _collide(skill: Skill, port: ActionPort, run: GoalRun) -> bool:
-    """Whether a goal of ``skill`` and a running one must not move the robot at the same time."""
-    return run.port is port or not skill.resources.isdisjoint(run.skill.resources)
 
 
 def _check_key(key: object) -> str | None:
