@@ -278,6 +278,7 @@ class Bridge(Checks):
             clear_way=self._clear_way,
             on_sending=self._on_sending,
             on_refused=self._on_refused,
+            world=self.world,
             other_navigation=self._other_navigation,
         )
 

@@ -29,10 +29,13 @@ from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.base import GoalStatus
 from robot_mcp_kit.skills.text import nearest
+from robot_mcp_kit.skills.world import WorldSnapshot, utc_now
 from robot_mcp_kit.tasks import TaskContext
 
 logger = logging.getLogger(__name__)
 
+MEASURE_BOUND_S = 2.0
+"""How long to wait for a fresh reading after a goal's end; below the grace of a cancel."""
 ORPHAN_WAIT_S = 60.0
 FAULT_WINDOW_S = 1.0
 
@@ -352,6 +355,8 @@ class GoalRun(GuardedRun):
         if status not in (GoalStatus.SUCCEEDED, GoalStatus.ABORTED):
             self._fail("ROS_BAD_STATUS", f"The status was {status}.")
         outcome = self.skill.outcome(status, result.result, self.spec, self._lane.last)
+        if outcome.state == "succeeded":
+            outcome = self.skill.measured(outcome, self.spec, await self._look())
         if outcome.state != "succeeded":
             failure = outcome.failure or self._bridge_failure("ROS_ABORTED_NO_REASON")
             if failure.error_code == "ROS_ABORTED_NO_REASON":
@@ -360,6 +365,14 @@ class GoalRun(GuardedRun):
         self._lane.complete(self._clock.now())
         unfired = self._triggers.unfired()
         return {**(outcome.result or {}), **({"triggers_not_fired": unfired} if unfired else {})}
+
+    async def _look(self) -> WorldSnapshot:
+        """The world after the end: what the skill measures is read anew, or not known (L2)."""
+        world, parts = self._around.world, self.skill.measures
+        if not parts:
+            return world.snapshot()
+        asked = utc_now()
+        return (await world.after(asked, MEASURE_BOUND_S, parts)).since(asked)
 
     async def _why_aborted(self, failure: TaskFailure) -> TaskFailure:
         """ROS 2 has no PREEMPTED: an abort without a reason, while another goal starts, means replaced

@@ -11,6 +11,7 @@ from robot_mcp_kit.bridge.ledger import Ledger
 from robot_mcp_kit.bridge.settings import RunSettings
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.safety.guard import Guard
+from robot_mcp_kit.skills.world import World
 
 if TYPE_CHECKING:
     from robot_mcp_kit.bridge.run import GoalRun
@@ -35,5 +36,7 @@ class Surroundings:
     """The goal is about to leave: it takes over from other runs of the same action now."""
     on_refused: Callable[[GoalRun], None]
     """The server did not take the goal: it took over from nobody."""
+    world: World
+    """What sensors tell; asked after a goal's end."""
     other_navigation: Callable[[GoalRun], str | None]
     """The task of another kind of navigation that runs now."""

@@ -23,6 +23,7 @@ from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.world import SensorsSection
 from robot_mcp_kit.skills.world import (
+    MEASURED,
     ArmReading,
     BatteryReading,
     GripperReading,
@@ -36,6 +37,11 @@ JOINT_STATE, BATTERY_STATE = "sensor_msgs/msg/JointState", "sensor_msgs/msg/Batt
 _LOOK_AGAIN_S = 0.02
 _FRESH_MESSAGES = 2
 """The first message after a moment may have been measured before it; the second one was not."""
+
+_CHARGING = {1: True, 2: False, 3: False}
+"""``sensor_msgs/msg/BatteryState.power_supply_status``: charging, discharging, not charging. Unknown (0) and
+full (4) do not say whether it is in a dock.
+"""
 
 
 @dataclass(slots=True)
@@ -67,7 +73,7 @@ class RosWorld(World):
         self._node, self._ros, self._where = node, ros, where
         self._sensors: SensorsSection = config.sensors
         arm = self._sensors.arm
-        self._arm_joints = () if arm is None else tuple(config.arms[arm.arm].joints)
+        self._arm_joints = {} if arm is None else dict(config.arms[arm.arm].joints)
         self._held: str | None = None
         self._subscriptions: list[Any] = []
         self._perception = self._listen(
@@ -134,19 +140,21 @@ class RosWorld(World):
             battery=self._battery_reading(),
         )
 
-    async def after(self, moment: datetime, timeout_s: float = 2.0) -> WorldSnapshot:
+    async def after(
+        self, moment: datetime, timeout_s: float = 2.0, parts: frozenset[str] = MEASURED
+    ) -> WorldSnapshot:
         """Two messages of each source that come after this call, whatever ``moment`` says of the past."""
         wait_s = max(0.0, (moment - datetime.now(UTC)).total_seconds())
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         sources = [
             heard
-            for section, heard in (
-                (self._sensors.perception, self._perception),
-                (self._sensors.gripper, self._gripper),
-                (self._sensors.arm, self._arm),
+            for part, section, heard in (
+                ("objects", self._sensors.perception, self._perception),
+                ("gripper", self._sensors.gripper, self._gripper),
+                ("arm", self._sensors.arm, self._arm),
             )
-            if section is not None
+            if part in parts and section is not None
         ]
         wanted = [(heard, heard.count + _FRESH_MESSAGES) for heard in sources]
         end_s = time.monotonic() + timeout_s
@@ -196,7 +204,12 @@ class RosWorld(World):
         joints = {joint: round(float(positions[joint]), 4) for joint in self._arm_joints}
         if not all(math.isfinite(value) for value in joints.values()):
             return None
-        return ArmReading(joints_rad=joints, measured_at=_utc(heard.arrived_s))
+        sliding = {joint for joint, known in self._arm_joints.items() if known.slides}
+        return ArmReading(
+            joints_rad={joint: value for joint, value in joints.items() if joint not in sliding},
+            joints_m={joint: value for joint, value in joints.items() if joint in sliding},
+            measured_at=_utc(heard.arrived_s),
+        )
 
     def _battery_reading(self) -> BatteryReading | None:
         section, heard = self._sensors.battery, self._battery
@@ -205,7 +218,11 @@ class RosWorld(World):
             return None
         # sensor_msgs/BatteryState: 0 to 1.
         charge_percent = round(100.0 * float(message.percentage), 1)
-        return BatteryReading(charge_percent=charge_percent, measured_at=_utc(heard.arrived_s))
+        return BatteryReading(
+            charge_percent=charge_percent,
+            charging=_CHARGING.get(int(message.power_supply_status)),
+            measured_at=_utc(heard.arrived_s),
+        )
 
     def _objects(self) -> tuple[tuple[SeenObject, ...] | None, datetime | None]:
         section, heard = self._sensors.perception, self._perception

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.conditions import Precondition
+from robot_mcp_kit.skills.results import SkillResult
+from robot_mcp_kit.skills.world import WorldSnapshot
 
 
 class GoalStatus(IntEnum):
@@ -160,6 +162,12 @@ class Skill(abc.ABC):
     """Checked on the measured world before anything moves, and readable before the call."""
     effects: tuple[str, ...] = ()
     """What holds after success, in words: "the robot is at the place"."""
+    results: type[SkillResult] = SkillResult
+    """The facts that a success tells."""
+    measures: frozenset[str] = frozenset()
+    """Parts of the world (``arm``, ``gripper``) that are read anew after the goal's end, before it counts
+    as a success.
+    """
     stop_topic: StopTopic | None = None
     """What a cancel really needs beyond ``cancel_goal``: published once with each cancel request."""
     after_stop: str = ""
@@ -184,3 +192,29 @@ class Skill(abc.ABC):
         Not called for goals we cancelled ourselves, nor for lost servers: those mean the same for every
         skill.
         """
+
+    def measured(self, outcome: Outcome, spec: GoalSpec, world: WorldSnapshot) -> Outcome:  # noqa: ARG002
+        """The outcome of a goal that succeeded, in the light of what was measured after it (L2).
+
+        Args:
+            outcome: as :meth:`outcome` gave it, a success.
+            spec: the goal.
+            world: of :attr:`measures` only what was measured after the end; the rest as it was last told.
+        """
+        return outcome
+
+    def result_schema(self) -> dict[str, Any]:
+        """JSON Schema of a success's facts."""
+        return self.results.model_json_schema()
+
+    def briefing(self) -> str:
+        """The description, with what is checked before and what holds after (L41)."""
+        before = "; ".join(condition.text for condition in self.preconditions)
+        after = "; ".join(self.effects)
+        return " ".join(
+            [
+                self.description.rstrip(),
+                *([f"Checked before anything moves: {before}."] if before else []),
+                *([f"After a success: {after}."] if after else []),
+            ]
+        )

@@ -17,6 +17,9 @@ from robot_mcp_kit.models import UtcTime
 Rounded = Annotated[float, AfterValidator(lambda value: round(value, 4))]
 """To a tenth of a millimetre (and of a milliradian), so that sentences and fields show the same number."""
 
+MEASURED = frozenset({"objects", "gripper", "arm"})
+"""Parts whose sources tell at a rate, so that a fresh reading can be waited for."""
+
 
 class Part(BaseModel):
     """Something that was measured at some time."""
@@ -47,9 +50,15 @@ class GripperReading(Part):
 
 
 class ArmReading(Part):
-    """The arm's joints, radians (metres for sliding ones), by name."""
+    """Where the arm's joints are, by name."""
 
-    joints_rad: dict[str, float]
+    joints_rad: dict[str, float] = Field(default_factory=dict, description="Turning joints.")
+    joints_m: dict[str, float] = Field(default_factory=dict, description="Sliding joints.")
+
+    @property
+    def positions(self) -> dict[str, float]:
+        """All of them, each in its own unit."""
+        return {**self.joints_rad, **self.joints_m}
 
 
 class SeenObject(Part):
@@ -68,6 +77,9 @@ class BatteryReading(Part):
     """Charge."""
 
     charge_percent: float
+    charging: bool | None = Field(
+        None, description="Whether current flows in; null: not told, as when it is full."
+    )
 
 
 class WorldSnapshot(BaseModel):
@@ -125,9 +137,11 @@ class World(abc.ABC):
         """Remember what was grasped, or that nothing is; snapshots tell it while something is held."""
 
     @abc.abstractmethod
-    async def after(self, moment: datetime, timeout_s: float = 2.0) -> WorldSnapshot:
-        """A snapshot whose gripper and objects were measured after ``moment`` (as far as there are
-        sources), or the last one after ``timeout_s``; its parts say when they were measured.
+    async def after(
+        self, moment: datetime, timeout_s: float = 2.0, parts: frozenset[str] = MEASURED
+    ) -> WorldSnapshot:
+        """A snapshot whose ``parts`` were measured after ``moment`` (as far as there are sources), or the
+        last one after ``timeout_s``; each part says when it was measured.
         """
 
 
@@ -137,5 +151,10 @@ class NoWorld(World):
     def snapshot(self) -> WorldSnapshot:
         return WorldSnapshot()
 
-    async def after(self, moment: datetime, timeout_s: float = 2.0) -> WorldSnapshot:  # noqa: ARG002
+    async def after(
+        self,
+        moment: datetime,  # noqa: ARG002
+        timeout_s: float = 2.0,  # noqa: ARG002
+        parts: frozenset[str] = MEASURED,  # noqa: ARG002
+    ) -> WorldSnapshot:
         return WorldSnapshot()

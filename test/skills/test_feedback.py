@@ -270,9 +270,9 @@ def test_the_controllers_own_time_is_the_progress(robot: Robot) -> None:
     assert [p["eta_s"] for p in told] == [3.0, 1.0, 0.0, 0.0]
     assert [p["phase"] for p in told] == ["moving", "moving", "settling", "settling"]
     assert [s.milestone for s in samples] == [False, False, True, False]
-    assert (told[0]["largest_error"], told[0]["largest_error_joint"]) == (0.03, "elbow_joint")
+    assert (told[0]["largest_error_rad"], told[0]["largest_error_joint"]) == (0.03, "elbow_joint")
     assert (told[0]["point"], told[1]["point"]) == (1, None)
-    assert told[1]["largest_error"] is None
+    assert told[1]["largest_error_rad"] is None
 
 
 def test_a_negative_time_in_the_trajectory_says_nothing(robot: Robot) -> None:

@@ -264,7 +264,7 @@ def test_a_success_with_another_code_is_noted(robot: Robot) -> None:
 
 def test_a_controllers_failure_tells_how_far_it_came(robot: Robot) -> None:
     skill = "follow_joint_trajectory"
-    last = Sample(payload={"percent": 40.0, "largest_error": 0.3}, time_s=1.0)
+    last = Sample(payload={"percent": 40.0, "largest_error_rad": 0.3}, time_s=1.0)
     result = message(error_code=-4, error_string="elbow path error")
     failed = failure_of(robot.end(skill, ABORTED, result, last=last, **GOOD[skill]))
     assert failed.error_code == "JTC_PATH_TOLERANCE"

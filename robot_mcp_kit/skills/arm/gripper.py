@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,14 +19,19 @@ from robot_mcp_kit.skills.base import (
     Skill,
     SkillArguments,
 )
+from robot_mcp_kit.skills.conditions import Precondition
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.arm import GripperSection
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, first_number, number
+from robot_mcp_kit.skills.results import SkillResult
+from robot_mcp_kit.skills.world import WorldSnapshot
 
 STALLED_CODE = "GRIPPER_STALLED"
 EMPTY_CODE = "GRIPPER_EMPTY"
+MISSED_CODE = "GRIPPER_POSTCONDITION_GAP"
+SHUT_CODE = "GRIPPER_SHUT"
 PARALLEL = "control_msgs/action/ParallelGripperCommand"
 
 
@@ -46,31 +52,56 @@ class GripperArguments(SkillArguments):
     )
 
 
+class GripperResult(SkillResult):
+    """Where the fingers are."""
+
+    target_m: float = Field(description="The gap asked for.")
+    position_m: float | None = Field(description="The gap as the gripper's driver told it; null: it did not.")
+    measured: bool = Field(description="Whether the gap at the end is known.")
+    reached_goal: bool = Field(description="As the driver says.")
+    stalled: bool = Field(description="The fingers stopped before the gap asked for, as the driver says.")
+    holding: Literal["probably", "probably not", "unknown"]
+    gap_m: float | None = Field(description="The gap by its own sensor after the end; null: no sensor.")
+    holds_something: bool | None = Field(
+        description="By that sensor: the fingers stand neither open nor shut; null: no sensor."
+    )
+
+
 class Gripper(Skill):
     """Move the fingers.
 
     Args:
         name: tool name, the key in the YAML.
         section: the YAML's entry.
-        config: not used; every skill is built alike.
-        where: not used.
+        config: whether the fingers are measured.
+        where: not used; every skill is built alike.
     """
 
     title = "Open or close the gripper"
     arguments = GripperArguments
     resources = frozenset({"gripper"})
+    results = GripperResult
 
     def __init__(
         self,
         name: str,
         section: GripperSection,
-        config: RobotConfig,  # noqa: ARG002
+        config: RobotConfig,
         where: WhereIsRobot | None = None,  # noqa: ARG002
     ) -> None:
         self.name = name
         self.action_name = section.action
         self.action_type = section.type
         self._section = section
+        self.effects = ("the fingers are at the gap asked for, or stopped on something before it",)
+        if _has_the_sensor(name, config):
+            self.measures = frozenset({"gripper"})
+            self.preconditions = (
+                Precondition(
+                    SHUT_CODE, "to grasp (expect_object), the fingers are not shut", self._shut, (name,)
+                ),
+            )
+            self.effects = (*self.effects, "with expect_object, something is between the fingers")
         second = {
             "replace": "takes over from the first",
             "refuse": "while the fingers move is refused",
@@ -166,6 +197,8 @@ class Gripper(Skill):
             "reached_goal": reached,
             "stalled": stalled,
             "holding": "probably" if held else "probably not" if reached else "unknown",
+            "gap_m": None,
+            "holds_something": None,
         }
         if held:
             told["note"] = f"The fingers stopped on something{_at(gap_m)}; it is probably held."
@@ -178,6 +211,46 @@ class Gripper(Skill):
         if spec.context["expect_object"] and reached:
             return Outcome("failed", failure=self._empty(gap_m))
         return Outcome("succeeded", told)
+
+    def _shut(self, world: WorldSnapshot, arguments: SkillArguments) -> str | None:
+        """Closing what is shut already grasps nothing."""
+        reading = world.gripper
+        if reading is None or not getattr(arguments, "expect_object", False):
+            return None
+        if reading.is_open or reading.holds_something:
+            return None
+        return f"The fingers are shut already (gap_m {reading.gap_m:g}), so nothing can come between them."
+
+    def measured(self, outcome: Outcome, spec: GoalSpec, world: WorldSnapshot) -> Outcome:
+        """The driver's word against the sensor's."""
+        reading = world.gripper
+        if not self.measures or outcome.result is None or reading is None:
+            return outcome
+        told = {
+            **outcome.result,
+            "measured": True,
+            "gap_m": reading.gap_m,
+            "holds_something": reading.holds_something,
+        }
+        if spec.context["expect_object"] and not reading.holds_something:
+            return Outcome("failed", failure=self._empty(reading.gap_m))
+        off_m = abs(reading.gap_m - spec.context["target_m"])
+        if told["reached_goal"] and off_m > self._section.gap_tolerance_m:
+            return Outcome("failed", failure=self._missed(reading.gap_m, spec))
+        if not reading.holds_something and told["holding"] == "probably":
+            told |= {"holding": "probably not", "note": f"The fingers stopped{_at(reading.gap_m)}; empty."}
+        return replace(outcome, result=told)
+
+    def _missed(self, gap_m: float, spec: GoalSpec) -> TaskFailure:
+        return TaskFailure(
+            error_code=MISSED_CODE,
+            message=(
+                f"The gripper reported that it reached {spec.context['target_m']:.3f} m, but its sensor "
+                f"reads {gap_m:.3f} m."
+            ),
+            recoverable=True,
+            suggestions=[self.name, "get_task", "ask_person"],
+        )
 
     def _stalled(self, result: Any, spec: GoalSpec) -> TaskFailure:
         gap_m = gap_of(result, self._section)
@@ -203,6 +276,16 @@ class Gripper(Skill):
             recoverable=True,
             suggestions=[self.name, "ask_person"],
         )
+
+
+def _has_the_sensor(name: str, config: RobotConfig) -> bool:
+    """Whether ``sensors.gripper`` reads this skill's fingers: the file has one such sensor."""
+    if config.sensors.gripper is None:
+        return False
+    if config.manipulation is not None:
+        return config.manipulation.gripper == name
+    grippers = [n for n, s in config.skills.items() if s.enabled and isinstance(s, GripperSection)]
+    return grippers == [name]
 
 
 def _at(gap_m: float | None) -> str:

@@ -176,8 +176,8 @@ class JointChecker:
                     )
 
     def slides(self, name: str) -> bool:
-        """Whether a joint is measured in metres."""
-        return self._joints[name].slides
+        """Whether a joint is measured in metres; an unknown one is not."""
+        return name in self._joints and self._joints[name].slides
 
     def words(self) -> str:
         """Joints with their ranges, for a description."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.arguments import Number
+from robot_mcp_kit.skills.arm.arrival import ArmFacts, ArmWatch
 from robot_mcp_kit.skills.arm.goal import (
     ArmPose,
     ArmPoseArguments,
@@ -34,6 +35,7 @@ from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, duration_s, integer, items, number
 from robot_mcp_kit.skills.text import clean_text
 from robot_mcp_kit.skills.tool_names import ToolNames
+from robot_mcp_kit.skills.world import WorldSnapshot
 
 PHASES = {"PLANNING": "planning", "MONITOR": "moving", "LOOK": "looking"}
 """MoveIt's words to ours. ``IDLE`` comes after the end and says nothing."""
@@ -58,6 +60,15 @@ class MoveArmArguments(SkillArguments):
     plan_only: bool = Field(False, description="Only find out whether there is a way; nothing moves.")
 
 
+class MoveArmResult(ArmFacts):
+    """Where the arm went."""
+
+    goal: str = Field(description="In words.")
+    plan_only: bool = Field(description="true: there is a way, and nothing moved.")
+    trajectory_duration_s: float | None = Field(description="How long the motion takes; null: not told.")
+    planning_time_s: float | None = Field(None, description="With plan_only.")
+
+
 class MoveArm(Skill):
     """Plan around obstacles and move the arm.
 
@@ -71,6 +82,7 @@ class MoveArm(Skill):
     title = "Move the arm"
     arguments = MoveArmArguments
     resources = frozenset({"arm"})
+    results = MoveArmResult
     after_stop = AFTER_STOP
 
     def __init__(
@@ -86,6 +98,14 @@ class MoveArm(Skill):
         self._section = section
         self._tools = ToolNames(config)
         self._joints = JointChecker(config.arms[section.arm])
+        self._watch = ArmWatch(name, section, config)
+        self.measures = self._watch.measures
+        self.preconditions = self._watch.in_range()
+        self.effects = (
+            self._watch.effect("unless plan_only was set, the arm is at the target or joint positions"),
+            "for a pose, the tool is there as MoveIt says; nothing here measures it",
+            "what the gripper holds is still held",
+        )
         space = section.workspace
         area = "".join(
             f" {axis} in {allowed}." for axis, allowed in space.axes().items() if allowed is not None
@@ -107,7 +127,7 @@ class MoveArm(Skill):
     def goal(self, arguments: SkillArguments) -> GoalSpec:
         if not isinstance(arguments, MoveArmArguments):
             raise TypeError(f"{self.name} takes MoveArmArguments, got {type(arguments).__name__}")
-        constraints, words = self._constraints(arguments)
+        constraints, words, joints = self._constraints(arguments)
         section = self._section
         velocity = _scaling("velocity_scaling", arguments.velocity_scaling, section)
         acceleration = _scaling("acceleration_scaling", arguments.acceleration_scaling, section)
@@ -137,11 +157,13 @@ class MoveArm(Skill):
             fields={"request": request, "planning_options": options},
             summary=f"{verb} to {words} at {velocity:g} of full speed",
             est_duration_s=None if arguments.plan_only else section.typical_duration_s,
-            context={"plan_only": arguments.plan_only, "goal": words},
+            context={"plan_only": arguments.plan_only, "goal": words, "joints": joints},
         )
 
-    def _constraints(self, arguments: MoveArmArguments) -> tuple[dict[str, Any], str]:
-        """Goal constraints and words for them."""
+    def _constraints(
+        self, arguments: MoveArmArguments
+    ) -> tuple[dict[str, Any], str, dict[str, float] | None]:
+        """Goal constraints, words for them, and the joint positions that they ask for."""
         joints = arguments.joints_rad is not None or arguments.joints_m is not None
         ways = {
             "target": arguments.target is not None,
@@ -158,7 +180,7 @@ class MoveArm(Skill):
         section = self._section
         if arguments.pose is not None:
             pose: ArmPose = resolve_pose(arguments.pose, section)
-            return pose_constraints(pose, section), str(pose)
+            return pose_constraints(pose, section), str(pose), None
         if arguments.target is not None:
             name, entry = self._joints.target(arguments.target)
             positions, words = self._joints.positions(entry.joints_rad, entry.joints_m), f'"{name}"'
@@ -169,7 +191,7 @@ class MoveArm(Skill):
             name: section.joint_tolerance_m if self._joints.slides(name) else section.joint_tolerance_rad
             for name in positions
         }
-        return joint_constraints(positions, tolerances), words
+        return joint_constraints(positions, tolerances), words, positions
 
     def reader(self, spec: GoalSpec) -> FeedbackReader:  # noqa: ARG002
         section = self._section
@@ -188,7 +210,7 @@ class MoveArm(Skill):
             "goal": spec.context["goal"],
             "plan_only": plan_only,
             "trajectory_duration_s": planned if executed is None else executed,
-            # MoveIt says so; nobody has looked where the arm is.
+            # MoveIt says so; whether somebody looks where the arm is comes later.
             "measured": False,
         }
         if plan_only:
@@ -204,6 +226,10 @@ class MoveArm(Skill):
         if notes:
             told["note"] = " ".join(notes)
         return Outcome("succeeded", told)
+
+    def measured(self, outcome: Outcome, spec: GoalSpec, world: WorldSnapshot) -> Outcome:
+        wanted = None if spec.context["plan_only"] else spec.context.get("joints")
+        return self._watch.judge(outcome, wanted, world)
 
 
 def _scaling(field: str, given: float | None, section: MoveArmSection) -> float:

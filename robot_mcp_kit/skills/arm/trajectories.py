@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import Field
 
+from robot_mcp_kit.skills.arm.arrival import ArmFacts, ArmWatch
 from robot_mcp_kit.skills.arm.controller_codes import SUCCESSFUL, controller_failure
 from robot_mcp_kit.skills.arm.joints import JointChecker, JointTrajectory, TrajectoryPointArguments
 from robot_mcp_kit.skills.arm.move_arm import AFTER_STOP, MoveItReader, moveit_unsuccessful
@@ -31,8 +33,10 @@ from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, finite, integer, items
 from robot_mcp_kit.skills.nav2.arrival import with_words
+from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.text import clean_text, counted
 from robot_mcp_kit.skills.tool_names import ToolNames
+from robot_mcp_kit.skills.world import WorldSnapshot
 
 
 class TrajectoryArguments(SkillArguments):
@@ -47,10 +51,27 @@ class TrajectoryArguments(SkillArguments):
     )
 
 
+class TrajectoryResult(ArmFacts):
+    """How the trajectory ended."""
+
+    duration_s: float = Field(description="Of the trajectory.")
+    points: int = Field(description="How many it had.")
+
+
+class FollowJointTrajectoryResult(TrajectoryResult):
+    """What the controller adds."""
+
+    last_reported_error_rad: float | None = Field(
+        description="Of the turning joint farthest from its way, as last reported while moving."
+    )
+    last_reported_error_m: float | None = Field(description="The same, where a sliding joint was farthest.")
+
+
 class _Trajectory(Skill):
     """What both have in common."""
 
     arguments = TrajectoryArguments
+    results: type[SkillResult] = TrajectoryResult
     trigger_types = frozenset({"eta_below", "progress_above"})
     resources = frozenset({"arm"})
     after_stop = AFTER_STOP
@@ -62,6 +83,10 @@ class _Trajectory(Skill):
         self._limits = section
         self._tools = ToolNames(config)
         self._joints = JointChecker(config.arms[section.arm])
+        self._watch = ArmWatch(name, section, config)
+        self.measures = self._watch.measures
+        self.preconditions = (*self._watch.in_range(), *self._watch.near_first(self._trajectory))
+        self.effects = (self._watch.effect("the arm is at the last point"),)
 
     def _words(self) -> str:
         return (
@@ -85,8 +110,19 @@ class _Trajectory(Skill):
             fields=fields,
             summary=f"move the arm through {points} in {trajectory.duration_s:g} s",
             est_duration_s=round(trajectory.duration_s, 1),
-            context={"duration_s": trajectory.duration_s, "points": len(trajectory.points)},
+            context={
+                "duration_s": trajectory.duration_s,
+                "points": len(trajectory.points),
+                "joints": dict(zip(trajectory.names, trajectory.points[-1], strict=True)),
+            },
         )
+
+    def _told(self, spec: GoalSpec) -> dict[str, Any]:
+        context = spec.context
+        return {"duration_s": context["duration_s"], "points": context["points"], "measured": False}
+
+    def measured(self, outcome: Outcome, spec: GoalSpec, world: WorldSnapshot) -> Outcome:
+        return self._watch.judge(outcome, spec.context.get("joints"), world)
 
 
 class ExecuteTrajectory(_Trajectory):
@@ -126,7 +162,7 @@ class ExecuteTrajectory(_Trajectory):
         if status != GoalStatus.SUCCEEDED:
             failure = moveit_unsuccessful(status, result, self.action_name, self.name)
             return Outcome("failed", failure=self._tools.fit(failure))
-        told: dict[str, Any] = {**spec.context, "measured": False}
+        told = self._told(spec)
         code = integer(result, "error_code.val")
         if code != SUCCESS:
             told["note"] = f"The action succeeded, though its result carries the code {code}."
@@ -137,6 +173,7 @@ class FollowJointTrajectory(_Trajectory):
     """A trajectory straight to the controller, ``control_msgs/action/FollowJointTrajectory``."""
 
     title = "Send a trajectory to the arm's controller"
+    results = FollowJointTrajectoryResult
 
     def __init__(
         self,
@@ -172,13 +209,16 @@ class FollowJointTrajectory(_Trajectory):
         return self._spec(fields, trajectory)
 
     def reader(self, spec: GoalSpec) -> FeedbackReader:
-        return JointTrajectoryReader(spec.context["duration_s"], spec.context["points"])
+        return JointTrajectoryReader(spec.context["duration_s"], spec.context["points"], self._joints.slides)
 
     def outcome(self, status: int, result: Any, spec: GoalSpec, last: Sample | None) -> Outcome:
         code, said = integer(result, "error_code") or SUCCESSFUL, dig(result, "error_string")
-        off = None if last is None else last.payload.get("largest_error")
         if status == GoalStatus.SUCCEEDED:
-            told: dict[str, Any] = {**spec.context, "measured": False, "last_reported_error": off}
+            reported = {} if last is None else last.payload
+            off = {
+                f"last_reported_error_{unit}": reported.get(f"largest_error_{unit}") for unit in ("rad", "m")
+            }
+            told: dict[str, Any] = {**self._told(spec), **off}
             if code != SUCCESSFUL:
                 told["note"] = f"The action succeeded, though its result carries the code {code}."
             return Outcome("succeeded", told)
@@ -195,13 +235,17 @@ class JointTrajectoryReader(FeedbackReader):
     """``desired.time_from_start`` is the time in the trajectory, the controller's own.
 
     Payload: ``phase`` (``moving``, and ``settling`` beyond the last point), ``percent``, ``eta_s``,
-    ``elapsed_s``, ``point`` (index of the next point; Jazzy does not tell), ``points``, ``largest_error``
-    (between where a joint is and should be, rad or m) and ``largest_error_joint``.
+    ``elapsed_s``, ``point`` (index of the next point; Jazzy does not tell), ``points``,
+    ``largest_error_rad`` or ``largest_error_m`` (between where a joint is and should be; the other is
+    ``None``) and ``largest_error_joint``.
     """
 
-    def __init__(self, duration_s: float, points: int) -> None:
+    def __init__(
+        self, duration_s: float, points: int, slides: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self._duration_s = duration_s
         self._points = points
+        self._slides = slides
         self._phase: str | None = None
         self._percent = 0.0
 
@@ -214,6 +258,8 @@ class JointTrajectoryReader(FeedbackReader):
         changed, self._phase = self._phase is not None and phase != self._phase, phase
         self._percent = max(self._percent, min(99.0, 100.0 * elapsed_s / self._duration_s))
         error, joint = _largest_error(feedback)
+        error = None if error is None else round(error, 4)
+        in_metres = joint is not None and self._slides(joint)
         point = integer(feedback, "index")
         payload: dict[str, Any] = {
             "phase": phase,
@@ -222,7 +268,8 @@ class JointTrajectoryReader(FeedbackReader):
             "elapsed_s": round(elapsed_s, 1),
             "point": point if point is not None and 0 <= point < self._points else None,
             "points": self._points,
-            "largest_error": None if error is None else round(error, 4),
+            "largest_error_rad": None if in_metres else error,
+            "largest_error_m": error if in_metres else None,
             "largest_error_joint": joint,
         }
         return Sample(

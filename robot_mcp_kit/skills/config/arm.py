@@ -108,6 +108,12 @@ class ArmSection(SkillSection):
     arm: Name
     """Which of the file's ``arms``."""
     policy: Policy = "refuse"
+    arrival_tolerance_rad: Positive = 0.05
+    """A motion to given joint positions that "succeeded", with a turning joint measured farther off than
+    this, is reported as failed. Needs ``sensors.arm``.
+    """
+    arrival_tolerance_m: Positive = 0.01
+    """The same for sliding joints."""
 
 
 def _no_replacing(value: Any) -> Any:
@@ -229,6 +235,10 @@ class GripperSection(SkillSection):
     joint: str = ""
     """Name sent with ParallelGripperCommand; empty: none."""
     typical_duration_s: Positive | None = 2.0
+    gap_tolerance_m: Positive = 0.01
+    """A motion that "succeeded", with the fingers measured farther from the wanted gap than this, is
+    reported as failed. Needs ``sensors.gripper``.
+    """
 
     @model_validator(mode="after")
     def _makes_sense(self) -> GripperSection:

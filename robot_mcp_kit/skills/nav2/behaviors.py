@@ -32,6 +32,8 @@ from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, inte
 from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
 from robot_mcp_kit.skills.nav2.behavior_readers import SpinReader, StraightReader, WaitReader
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
+from robot_mcp_kit.skills.results import PoseFacts, SkillResult
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
@@ -88,6 +90,33 @@ class WaitArguments(SkillArguments):
     """A time to stand still."""
 
     duration_s: Number = Field(description="How long to stand still, in seconds.")
+
+
+class BehaviorResult(SkillResult):
+    """What the short motions tell."""
+
+    elapsed_s: float | None = Field(description="How long it took, as Nav2 tells.")
+    final_pose: PoseFacts | None = Field(description="Where the robot is, as measured; null: not known.")
+
+
+class SpinResult(BehaviorResult):
+    """How far it turned."""
+
+    angle_rad: float = Field(description="As asked for.")
+    last_reported_rad: float | None = Field(description="Turned, as last reported on the way.")
+
+
+class StraightResult(BehaviorResult):
+    """How far it went."""
+
+    distance_m: float = Field(description="As asked for; backwards is negative.")
+    last_reported_m: float | None = Field(description="Gone, as last reported on the way.")
+
+
+class WaitResult(BehaviorResult):
+    """How long it stood."""
+
+    duration_s: float = Field(description="As asked for.")
 
 
 class _Behavior(Skill):
@@ -152,6 +181,8 @@ class Spin(_Behavior):
 
     title = "Turn in place"
     arguments = SpinArguments
+    results = SpinResult
+    effects = ("Nav2 reports the turn as done; the result tells the angle last reported and the pose",)
     trigger_types = frozenset({"eta_below", "progress_above", "stalled"})
 
     def __init__(
@@ -163,6 +194,7 @@ class Spin(_Behavior):
     ) -> None:
         super().__init__(name, section, config, where)
         self._section = section
+        self.preconditions = out_of_the_dock(config)
         self.description = (
             "Turn the robot in place by angle_rad radians (positive: left, counter-clockwise), to look "
             "around or to free itself. It stops short of a collision and fails then. Answers at once "
@@ -216,6 +248,8 @@ class Spin(_Behavior):
 class _Straight(_Behavior):
     """Driving a straight line."""
 
+    results = StraightResult
+    effects = ("Nav2 reports the distance as driven; the result tells the way last reported and the pose",)
     trigger_types = frozenset({"eta_below", "distance_below", "zone_entered", "progress_above", "stalled"})
 
     def __init__(
@@ -381,6 +415,8 @@ class Wait(_Behavior):
 
     title = "Stand still for a while"
     arguments = WaitArguments
+    results = WaitResult
+    effects = ("the time has passed", "the robot stands where it stood")
     trigger_types = frozenset({"eta_below", "progress_above"})
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -26,9 +27,11 @@ from robot_mcp_kit.skills.goal_pose import WhereIsRobot, nowhere, stamped_pose
 from robot_mcp_kit.skills.messages import dig, duration_s, integer
 from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.results import PoseFacts, SkillResult
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
+from robot_mcp_kit.skills.world import WorldSnapshot
 
 
 class DockingState(IntEnum):
@@ -68,6 +71,15 @@ class DockArguments(SkillArguments):
     )
 
 
+class DockResult(SkillResult):
+    """How the docking ended."""
+
+    dock: str
+    retries: int | None
+    final_pose: PoseFacts | None = Field(description="Where the robot is, as measured; null: not known.")
+    charging: bool | None = Field(description="As the battery last told; null: it does not tell.")
+
+
 class Dock(Skill):
     """Drive to a charging dock and into it.
 
@@ -82,6 +94,8 @@ class Dock(Skill):
     arguments = DockArguments
     trigger_types = frozenset({"zone_entered", "progress_above", "stalled"})
     resources = frozenset({"base"})
+    results = DockResult
+    effects = ("the robot stands in the dock", "the result tells whether the battery is being charged")
 
     def __init__(
         self,
@@ -170,6 +184,7 @@ class Dock(Skill):
                 "dock": spec.context["dock"],
                 "retries": integer(result, "num_retries"),
                 "final_pose": pose_payload(self._where()),
+                "charging": None,
             }
             notes = [nav2_note(self.action_type, code, message), _contradiction(result)]
             if any(notes):
@@ -184,6 +199,17 @@ class Dock(Skill):
         if phase is not None:
             failure = with_words(failure, f"It ended while {phase}.")
         return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
+
+    def measured(self, outcome: Outcome, spec: GoalSpec, world: WorldSnapshot) -> Outcome:  # noqa: ARG002
+        """There are docks without current, so none is no failure; it is told."""
+        battery = world.battery
+        if outcome.result is None or battery is None:
+            return outcome
+        told = {**outcome.result, "charging": battery.charging}
+        if battery.charging is False:
+            words = "The battery does not report that it is being charged."
+            told["note"] = f"{told['note']} {words}" if told.get("note") else words
+        return replace(outcome, result=told)
 
 
 def _contradiction(result: Any) -> str | None:
@@ -245,6 +271,12 @@ class UndockArguments(SkillArguments):
     )
 
 
+class UndockResult(SkillResult):
+    """How leaving the dock ended."""
+
+    final_pose: PoseFacts | None = Field(description="Where the robot is, as measured; null: not known.")
+
+
 class Undock(Skill):
     """Leave a charging dock.
 
@@ -258,6 +290,8 @@ class Undock(Skill):
     title = "Leave the dock"
     arguments = UndockArguments
     resources = frozenset({"base"})
+    results = UndockResult
+    effects = ("the robot stands in front of the dock it was in",)
 
     def __init__(
         self,

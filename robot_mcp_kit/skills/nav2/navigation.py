@@ -29,7 +29,9 @@ from robot_mcp_kit.skills.goal_pose import (
 from robot_mcp_kit.skills.messages import dig, duration_s, integer, number, pose_2d
 from robot_mcp_kit.skills.nav2.arrival import POSTCONDITION_CODE, ArrivalCheck, with_position
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.eta import EtaEstimator
+from robot_mcp_kit.skills.results import ArrivalFacts
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
@@ -61,6 +63,7 @@ class NavigateTo(Skill):
     arguments = NavigateToArguments
     trigger_types = frozenset({"eta_below", "distance_below", "zone_entered", "progress_above", "stalled"})
     resources = frozenset({"base"})
+    results = ArrivalFacts
     short_type: ClassVar[str] = "NavigateToPose"
 
     def __init__(
@@ -79,6 +82,10 @@ class NavigateTo(Skill):
         self._where = where = where or nowhere
         self._poses = PoseResolver(config, section.limits, where)
         self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, where)
+        self.preconditions = out_of_the_dock(config)
+        self.effects = (
+            f"the robot stands within {section.goal_tolerance_m:g} m of the goal, as its own position tells",
+        )
         self.description = self._describe()
 
     def _describe(self) -> str:

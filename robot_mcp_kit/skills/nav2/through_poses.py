@@ -32,8 +32,10 @@ from robot_mcp_kit.skills.goal_pose import (
 from robot_mcp_kit.skills.messages import dig, integer, items
 from robot_mcp_kit.skills.nav2.arrival import ArrivalCheck, with_position, with_words
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.navigation import NavigationReader
 from robot_mcp_kit.skills.nav2.waypoint_status import WaypointState, missed_entry, missed_words
+from robot_mcp_kit.skills.results import MissedFacts
 from robot_mcp_kit.skills.text import counted
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
@@ -50,6 +52,12 @@ class NavigateThroughArguments(SkillArguments):
     )
 
 
+class NavigateThroughResult(MissedFacts):
+    """How the drive ended."""
+
+    poses: int = Field(description="How many there were to pass.")
+
+
 class NavigateThrough(Skill):
     """Drive through poses without stopping at each.
 
@@ -64,6 +72,7 @@ class NavigateThrough(Skill):
     arguments = NavigateThroughArguments
     trigger_types = frozenset({"eta_below", "distance_below", "zone_entered", "progress_above", "stalled"})
     resources = frozenset({"base"})
+    results = NavigateThroughResult
     short_type: ClassVar[str] = "NavigateThroughPoses"
 
     def __init__(
@@ -81,6 +90,12 @@ class NavigateThrough(Skill):
         self._where = where = where or nowhere
         self._poses = PoseResolver(config, section.limits, where)
         self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, where)
+        self.preconditions = out_of_the_dock(config)
+        self.effects = (
+            f"the robot stands within {section.goal_tolerance_m:g} m of the last pose, as its own position "
+            "tells",
+            "the result names the poses that were missed",
+        )
         self.description = (
             "Drive the robot in one go through a list of poses, for a route of your choice. It passes "
             "near the intermediate poses without stopping and stops at the last one. Each pose is a "

@@ -33,7 +33,9 @@ from robot_mcp_kit.skills.goal_pose import (
 from robot_mcp_kit.skills.messages import dig, integer, items
 from robot_mcp_kit.skills.nav2.arrival import ArrivalCheck, with_position, with_words
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
+from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.waypoint_status import missed_entry, missed_reason, missed_words
+from robot_mcp_kit.skills.results import MissedFacts
 from robot_mcp_kit.skills.text import counted
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
@@ -60,6 +62,12 @@ class FollowWaypointsArguments(SkillArguments):
     )
 
 
+class FollowWaypointsResult(MissedFacts):
+    """How the tour ended."""
+
+    waypoints: int = Field(description="How many stops there were, over all rounds.")
+
+
 class FollowWaypoints(Skill):
     """Stop at poses one after the other, once or several times.
 
@@ -74,6 +82,7 @@ class FollowWaypoints(Skill):
     arguments = FollowWaypointsArguments
     trigger_types = frozenset({"eta_below", "zone_entered", "progress_above", "stalled"})
     resources = frozenset({"base"})
+    results = FollowWaypointsResult
     short_type: ClassVar[str] = "FollowWaypoints"
 
     def __init__(
@@ -91,6 +100,11 @@ class FollowWaypoints(Skill):
         self._where = where or nowhere
         self._poses = PoseResolver(config, section.limits, self._where)
         self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, self._where)
+        self.preconditions = out_of_the_dock(config)
+        self.effects = (
+            f"unless it was missed, the robot stands within {section.goal_tolerance_m:g} m of the last pose",
+            "the result names the poses that were missed",
+        )
         self.description = (
             "Drive the robot to a list of poses and stop at each, doing there what the robot is "
             "configured to do (often just a short pause). Each pose is a place, or x_m, y_m (metres) "
@@ -197,7 +211,9 @@ class FollowWaypoints(Skill):
         more = {"note": " ".join(notes)} if notes else {}
         if any(entry["index"] == len(goals) - 1 for entry in missed):
             # Nobody claims that the robot is at the last pose.
-            return Outcome("succeeded", {**told, "measured": False, **more})
+            unknown = {"position_error_m": None, "yaw_error_rad": None}
+            pose = {"measured": False, "final_pose": pose_payload(self._where())}
+            return Outcome("succeeded", {**told, **pose, **unknown, **more})
         return self._arrival.judge(target.pose, target.heading_chosen, last, told, more)
 
 

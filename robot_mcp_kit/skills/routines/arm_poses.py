@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from robot_mcp_kit.skills.base import SkillArguments
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.world import ManipulationSection
+from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.routines.manipulation import (
     HOLDING,
     Manipulation,
@@ -17,12 +20,31 @@ from robot_mcp_kit.skills.routines.manipulation import (
 from robot_mcp_kit.skills.routines.routine import Steps, fail
 
 
+class HomeResult(SkillResult):
+    """Where the arm is."""
+
+    message: str = Field(description="The same in words.")
+    target: str
+    joints_rad: dict[str, float] = Field(description="Turning joints, as measured.")
+    joints_m: dict[str, float] = Field(description="Sliding joints, as measured.")
+
+
+class HandoverResult(SkillResult):
+    """What is held out."""
+
+    message: str = Field(description="The same in words.")
+    target: str
+    held_object: str | None = Field(description="null: something, and it is not known what.")
+    gap_m: float = Field(description="Between the fingers.")
+
+
 class Home(Manipulation):
     """Fold the arm."""
 
     name = "home"
     title = "Bring the arm home"
     arguments = NoArguments
+    results = HomeResult
     resources = frozenset({"arm"})
 
     def __init__(self, section: ManipulationSection, config: RobotConfig) -> None:
@@ -51,11 +73,8 @@ class Home(Manipulation):
                 "The arm's joints are not told, so where it is, is not known.",
                 "ask_person",
             )
-        off = {
-            joint: world.arm.joints_rad[joint] - value
-            for joint, value in wanted.items()
-            if joint in world.arm.joints_rad
-        }
+        at = world.arm.positions
+        off = {joint: at[joint] - value for joint, value in wanted.items() if joint in at}
         worst = max(off, key=lambda joint: abs(off[joint]), default=None)
         if worst is None or abs(off[worst]) > section.joint_tolerance_rad or len(off) < len(wanted):
             detail = "" if worst is None else f" {worst} is {off[worst]:.3f} rad off."
@@ -66,6 +85,7 @@ class Home(Manipulation):
             "message": f"The arm is at {section.home_target}; {gripper_words(world)}.",
             "target": section.home_target,
             "joints_rad": {joint: round(value, 4) for joint, value in world.arm.joints_rad.items()},
+            "joints_m": {joint: round(value, 4) for joint, value in world.arm.joints_m.items()},
         }
 
     def _joints(self, target: str) -> dict[str, float]:
@@ -80,6 +100,7 @@ class Handover(Manipulation):
     name = "handover"
     title = "Hold something out to a person"
     arguments = NoArguments
+    results = HandoverResult
     resources = frozenset({"arm", "gripper", "base"})
     preconditions = (HOLDING,)
 

@@ -6,11 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.skills.base import SkillArguments
 from robot_mcp_kit.skills.conditions import Precondition
 from robot_mcp_kit.skills.config import RobotConfig, fold_name
 from robot_mcp_kit.skills.config.world import ManipulationSection, Spot
+from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.routines.manipulation import (
     EMPTY,
     EMPTY_GRIPPER,
@@ -30,12 +33,33 @@ from robot_mcp_kit.skills.text import did_you_mean, nearest_first
 from robot_mcp_kit.skills.world import SeenObject, WorldSnapshot
 
 
+class PickResult(SkillResult):
+    """What is held, and where it was and is."""
+
+    message: str = Field(description="The same in words.")
+    held_object: str
+    object: SeenObject = Field(description="As seen after the lift.")
+    object_before: SeenObject = Field(description="As seen before the grasp.")
+    gap_m: float = Field(description="Between the fingers, after the lift.")
+
+
+class PlaceResult(SkillResult):
+    """Where the object came to rest."""
+
+    message: str = Field(description="The same in words.")
+    placed_object: str
+    object: SeenObject = Field(description="As seen after the release.")
+    distance_m: float = Field(description="From the place asked for.")
+    gap_m: float = Field(description="Between the fingers, after the release.")
+
+
 class Pick(Manipulation):
     """Grasp an object and lift it."""
 
     name = "pick"
     title = "Pick up an object"
     arguments = ObjectArguments
+    results = PickResult
     resources = frozenset({"arm", "gripper", "base"})
 
     def __init__(self, section: ManipulationSection, config: RobotConfig) -> None:
@@ -140,6 +164,7 @@ class Place(Manipulation):
     name = "place"
     title = "Put down what is held"
     arguments = PlaceArguments
+    results = PlaceResult
     resources = frozenset({"arm", "gripper", "base"})
 
     def __init__(self, section: ManipulationSection, config: RobotConfig) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.skills.base import SkillArguments
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.world import ManipulationSection
+from robot_mcp_kit.skills.results import LookFacts
 from robot_mcp_kit.skills.routines.manipulation import (
     InspectArguments,
     LookArguments,
@@ -19,6 +22,7 @@ from robot_mcp_kit.skills.routines.manipulation import (
 )
 from robot_mcp_kit.skills.routines.routine import Steps, fail
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
+from robot_mcp_kit.skills.world import RobotPose
 
 
 class Look(Manipulation):
@@ -27,6 +31,7 @@ class Look(Manipulation):
     name = "look"
     title = "Look for objects"
     arguments = LookArguments
+    results = LookFacts
     read_only = True
     effects = ("nothing has changed", "the answer lists the objects that are seen now, with positions")
 
@@ -59,12 +64,19 @@ class Look(Manipulation):
         return {"message": f"{words}; {gripper_words(world)}.", "objects": [told(seen) for seen in wanted]}
 
 
+class InspectResult(LookFacts):
+    """What was seen, and from where."""
+
+    robot: RobotPose | None = Field(None, description="Where the robot was when it looked.")
+
+
 class Inspect(Manipulation):
     """Drive somewhere and look."""
 
     name = "inspect"
     title = "Go and look"
     arguments = InspectArguments
+    results = InspectResult
     resources = frozenset({"base"})
 
     def __init__(self, section: ManipulationSection, config: RobotConfig) -> None:
