@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID, uuid4
 
 from robot_mcp_kit.clock import Clock
+from robot_mcp_kit.listeners import tell
 from robot_mcp_kit.safety import refusals
 from robot_mcp_kit.safety.approvals import ApprovalDesk, ApprovalError, Decision, Pending
 from robot_mcp_kit.safety.audit import AuditError, Trail
@@ -23,7 +24,9 @@ from robot_mcp_kit.safety.goal_hash import goal_hash
 from robot_mcp_kit.safety.hold import Hold
 from robot_mcp_kit.safety.interlocks import Finding, Interlock, Interlocks
 from robot_mcp_kit.safety.judging import Judging
+from robot_mcp_kit.safety.order import Order
 from robot_mcp_kit.safety.principals import Approver, Requester
+from robot_mcp_kit.safety.recording import Recording
 from robot_mcp_kit.safety.refusals import SafetyRefused, refusal_of
 from robot_mcp_kit.safety.risk import RiskLevel, is_prohibited
 from robot_mcp_kit.safety.rulebook import Rulebook, SkillRules
@@ -35,7 +38,7 @@ from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 logger = logging.getLogger(__name__)
 
 
-class Guard(Judging):
+class Guard(Judging, Recording):
     """Lives on one event loop.
 
     Args:
@@ -70,11 +73,12 @@ class Guard(Judging):
             clock=clock,
             situation=situation,
         )
-        self.trail = trail
+        Recording.__init__(self, trail)
         self.on_estop: Callable[[str], None] = lambda _reason: None
         """Stops whatever runs; set by the bridge."""
+        self.latch_listeners: list[Callable[[str], None]] = []
+        """Told of each latch, with the reason, after :attr:`on_estop`."""
         self._holds: set[Hold] = set()
-        self._syncs: set[asyncio.Task[None]] = set()
         estop.on_latch = self._latched
         for lock in interlocks.locks:
             lock.on_broken = self._heard_broken
@@ -104,29 +108,42 @@ class Guard(Judging):
         Raises:
             SafetyRefused: prohibited, latched, out of limits, too often, or the trail cannot be written.
         """
-        rules, at = self._rules.add(skill), self._situation()
+        robot = self._rules.config.robot.name
+        order = Order(skill.name, action, skill.action_type, spec.summary, spec.fields, robot)
+        return self.admit_order(order, self._rules.add(skill), requester=requester, arguments=arguments or {})
+
+    def admit_order(
+        self, order: Order, rules: SkillRules, *, requester: Requester, arguments: Mapping[str, Any]
+    ) -> Clearance:
+        """As :meth:`admit`, for what is no skill's goal and has rules of its own.
+
+        Raises:
+            SafetyRefused: as :meth:`admit`.
+        """
+        self._rules.put(order.name, rules)
+        at = self._situation()
         clearance = Clearance(
             request_id=str(uuid4()),
-            skill=skill.name,
-            action=action,
+            skill=order.name,
+            action=order.action,
             risk=rules.risk,
             requester=requester,
-            summary=spec.summary,
-            fields=exact_copy(spec.fields),
-            goal_hash=goal_hash(skill.name, action, spec.fields),
+            summary=order.summary,
+            fields=exact_copy(order.fields),
+            goal_hash=goal_hash(order.name, order.action, order.fields),
         )
         self._write(
             clearance,
             "requested",
-            skill=skill.name,
-            action=action,
-            action_type=skill.action_type,
+            skill=order.name,
+            action=order.action,
+            action_type=order.type,
             risk=rules.risk.value,
             requester=requester.record(),
-            arguments=arguments or {},
-            goal=spec.summary,
+            arguments=arguments,
+            goal=order.summary,
             goal_sha256=clearance.goal_hash,
-            robot=self._rules.config.robot.name,
+            robot=order.robot,
         )
         distance_m = rules.distance_m(clearance.fields, at)
         try:
@@ -195,18 +212,29 @@ class Guard(Judging):
         self._approved(clearance, _person_record(pending, decision))
         return decision
 
-    async def permit(self, clearance: Clearance, goal_id: UUID) -> Permit:
+    async def permit(
+        self,
+        clearance: Clearance,
+        goal_id: UUID,
+        ask_too: Callable[[], Awaitable[Finding]] | None = None,
+    ) -> Permit:
         """Leave to send the goal now, under this id. The caller sends it without waiting for anything else.
 
         Everything that may have changed since ``admit`` is judged again: the latch, the limits where the
         robot is now, the interlocks; and once more what is known without asking after the record was synced.
+
+        Args:
+            clearance: approved.
+            goal_id: of what is sent.
+            ask_too: the receiver's own interlock, for RESTRICTED ones. It bounds its own time and does not
+                raise.
 
         Raises:
             SafetyRefused: nothing may be sent; an approval is spent (R25).
         """
         rules = self._rules.of(clearance.skill)
         try:
-            findings = await self._before_sending(clearance, rules)
+            findings = await self._before_sending(clearance, rules, ask_too)
             if not clearance.is_safe:
                 self._write(
                     clearance,
@@ -325,10 +353,17 @@ class Guard(Judging):
             raise SafetyRefused(refusals.AUDIT, f"{error}.") from error
         return self.estop.reset(approver)
 
-    def stopped(self, reason: str, tasks: Iterable[str]) -> None:
-        """A stop was asked for. Latches where the file says that every stop does."""
+    def stopped(self, reason: str, tasks: Iterable[str], *, note: bool = True) -> None:
+        """A stop was asked for. Latches where the file says that every stop does.
+
+        Args:
+            reason: for the trail.
+            tasks: what was stopped.
+            note: write a line of its own; what waited and what ran gets its end written in any case.
+        """
         self.desk.withdraw_all("a stop was asked for")
-        self.note("stop", reason=reason, tasks=list(tasks))
+        if note:
+            self.note("stop", reason=reason, tasks=list(tasks))
         if self._rules.config.safety.stop_latches:
             self.estop.latch(f"stop: {reason}")
 
@@ -353,21 +388,12 @@ class Guard(Judging):
         found = [lock.glance() for lock in self._interlocks.locks]
         return [finding for finding in found if finding is not None]
 
-    def note(self, event: str, **data: Any) -> None:
-        """Write what no motion depends on; a trail that fails is logged and refuses the next one."""
-        try:
-            self.trail.append(event, **data)
-        except AuditError as error:
-            logger.critical("not written down: %s %s: %s", event, data, error)
-            return
-        self._sync_soon()
-
     async def aclose(self) -> None:
         """End everything that waits, and close the trail."""
         self.desk.withdraw_all("the bridge ends")
         for hold in list(self._holds):
             hold.close()
-        await asyncio.gather(*self._syncs, return_exceptions=True)
+        await self._synced_all()
         self.trail.close()
 
     def release(self) -> None:
@@ -377,7 +403,12 @@ class Guard(Judging):
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    async def _before_sending(self, clearance: Clearance, rules: SkillRules) -> list[Finding]:
+    async def _before_sending(
+        self,
+        clearance: Clearance,
+        rules: SkillRules,
+        ask_too: Callable[[], Awaitable[Finding]] | None,
+    ) -> list[Finding]:
         if not clearance.approved or clearance.closed:
             raise SafetyRefused(refusals.CHANGED, "It was not approved.")
         if clearance.sends >= MAX_SENDS or clearance.sends > clearance.refused_sends:
@@ -388,6 +419,8 @@ class Guard(Judging):
         if rules.risk is not RiskLevel.RESTRICTED:  # R26
             return []
         findings = await self._interlocks.check(clearance.skill)
+        if ask_too is not None:
+            findings.append(await ask_too())
         self._judge_findings(findings)
         return findings
 
@@ -438,35 +471,9 @@ class Guard(Judging):
             return
         self._sync_soon()
 
-    def _write(self, clearance: Clearance, event: str, **data: Any) -> None:
-        if clearance.is_safe:  # R17
-            return
-        try:
-            self.trail.append(event, request=clearance.request_id, task_id=clearance.task_id, **data)
-        except AuditError as error:
-            raise SafetyRefused(refusals.AUDIT, f"{error}.") from error
-
-    async def _sync(self) -> None:
-        try:
-            await self.trail.sync_soon()
-        except AuditError as error:
-            raise SafetyRefused(refusals.AUDIT, f"{error}.") from error
-
-    def _sync_soon(self) -> None:
-        try:
-            task = asyncio.get_running_loop().create_task(self.trail.sync_soon(), name="audit sync")
-        except RuntimeError:
-            return  # no loop: the next sync takes it along
-        self._syncs.add(task)
-        task.add_done_callback(self._synced)
-
-    def _synced(self, task: asyncio.Task[None]) -> None:
-        self._syncs.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.critical("the audit trail was not synced: %s", task.exception())
-
     def _latched(self, reason: str) -> None:
         self.on_estop(reason)
+        tell(self.latch_listeners, reason)
         self.desk.withdraw_all("the emergency stop was latched")
         self.note("estop_latched", reason=reason)
 

@@ -78,8 +78,8 @@ ACTION_OF_TYPE: Mapping[str, str] = MappingProxyType(
         # The caller's own motion program.
         "moveit_msgs/action/ExecuteTrajectory": "start_program",
         "control_msgs/action/FollowJointTrajectory": "start_program",
-    # This node's own: outputs.
-    "robot_mcp_kit/action/SetOutput": "set_io",
+        # This node's own: outputs.
+        "robot_mcp_kit/action/SetOutput": "set_io",
     }
 )
 """Which protocol action a goal of that ROS action type is."""
@@ -97,20 +97,27 @@ def is_prohibited(name: str) -> bool:
     return any(contains(name, action) for action in PROHIBITED_ACTIONS)
 
 
+def action_named(name: str) -> str:
+    """The protocol's own spelling of an action that is not prohibited, however it was written (R5).
+
+    Raises:
+        UnknownActionError: not in the table (R4).
+    """
+    if is_plain(name.strip()) and not is_prohibited(name):
+        wanted = skeleton(name)
+        for action in ACTION_RISK:
+            if skeleton(action) == wanted:
+                return action
+    raise UnknownActionError(f'"{name[:80]}" is no action of the protocol')
+
+
 def risk_of_action(name: str) -> RiskLevel:
     """The level of a protocol action by its name, however written.
 
     Raises:
         UnknownActionError: not in the table (R4).
     """
-    if is_prohibited(name):
-        return RiskLevel.PROHIBITED
-    if is_plain(name.strip()):
-        wanted = skeleton(name)
-        for action, level in ACTION_RISK.items():
-            if skeleton(action) == wanted:
-                return level
-    raise UnknownActionError(f'"{name[:80]}" is no action of the protocol')
+    return RiskLevel.PROHIBITED if is_prohibited(name) else ACTION_RISK[action_named(name)]
 
 
 def risk_of_skill(

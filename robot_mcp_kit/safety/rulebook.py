@@ -102,6 +102,10 @@ class Rulebook:
             self._rules[skill.name] = self._of(skill.name, skill)
         return self._rules[skill.name]
 
+    def put(self, name: str, rules: SkillRules) -> None:
+        """The rules of what is no skill, or those of a skill again."""
+        self._rules[name] = rules
+
     def of(self, skill: str) -> SkillRules:
         """Raises KeyError for a skill that nobody has added."""
         return self._rules[skill]
