@@ -96,6 +96,7 @@ def read_tool(
     unit: str | None = None,
     name: str | None = None,
     freshness_s: float | None = None,
+    value: Any = None,
     registry: Registry = DEFAULT,
 ) -> Callable[[Function], Function]:
     """Make a read tool of a function. What it raises becomes quality ``error`` with the reason.
@@ -105,6 +106,8 @@ def read_tool(
         unit: of the value.
         name: instead of the function's; begins with ``read_``.
         freshness_s: an older reading is ``stale``.
+        value: type of the value, for functions that return a :class:`Reading`; else taken from what the
+            function says it returns.
         registry: where the tool is listed.
 
     Raises:
@@ -113,7 +116,8 @@ def read_tool(
 
     def decorate(function: Function) -> Function:
         tool = _tool_name(name or function.__name__, "read_")
-        kind = _returned(function, Reading)
+        kind = _returned(function, Reading) if value is None else TypeAdapter(value)
+        response: Any = ReadResponse[Any] if value is None else ReadResponse[value]
         window = "" if freshness_s is None else f" A value older than {freshness_s:g} s is reported as stale."
 
         async def call(*args: Any, **kwargs: Any) -> ReadResponse[Any]:
@@ -121,26 +125,29 @@ def read_tool(
             try:
                 got = await _run(function, args, kwargs)
                 reading = got if isinstance(got, Reading) else Reading(got)
-                value = to_jsonable(kind.validate_python(reading.value) if kind else reading.value)
+                measured_value = to_jsonable(
+                    reading.value
+                    if kind is None or reading.value is None
+                    else kind.validate_python(reading.value)
+                )
             except Exception as error:
                 logger.warning("%s: %r", tool, error)
-                reading, value = Reading(None, quality="error", detail=_words(error)), None
+                reading, measured_value = Reading(None, quality="error", detail=_words(error)), None
             if reading.quality == "error":
-                value = None
+                measured_value = None
             measured = _aware(reading.timestamp) or now
             quality, detail = _quality(reading, (now - measured).total_seconds(), freshness_s)
-            return ReadResponse[Any](
-                value=value,
+            answer: ReadResponse[Any] = response(
+                value=measured_value,
                 unit=reading.unit or unit,
                 timestamp=measured,
                 quality=quality,
                 freshness_window_s=freshness_s,
                 detail=detail,
             )
+            return answer
 
-        return _finish(
-            registry, function, call, tool, "read", description.rstrip() + window, ReadResponse[Any]
-        )
+        return _finish(registry, function, call, tool, "read", description.rstrip() + window, response)
 
     return decorate
 

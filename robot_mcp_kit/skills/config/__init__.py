@@ -19,6 +19,7 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.skills.config.arm import ARM_SECTIONS, Arm, ArmSection
 from robot_mcp_kit.skills.config.generic import GenericSection
 from robot_mcp_kit.skills.config.nav2 import NAV2_SECTIONS, DockSection, DriveSection, NavigateSection
+from robot_mcp_kit.skills.config.promcp import PromcpSection
 from robot_mcp_kit.skills.config.rcp import RcpSection, rcp_faults
 from robot_mcp_kit.skills.config.safety import SafetySection
 from robot_mcp_kit.skills.config.signals import SIGNAL_SECTIONS, Signal, signal_faults
@@ -137,6 +138,8 @@ class RobotConfig(Section):
     manipulation: ManipulationSection | None = None
     io: dict[Name, Signal] = Field(default_factory=dict)
     rcp: RcpSection | None = None
+    promcp: PromcpSection | None = None
+    """Left out: no such surface."""
     safety: SafetySection = SafetySection()
     discover: bool = False
     """Offer a tool that lists the graph's action servers, and moves none of them."""
