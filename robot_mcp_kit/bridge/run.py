@@ -390,6 +390,7 @@ class GoalRun(GuardedRun):
 
     def _end(self, ending: Ending, error_code: str | None = None) -> None:
         self._lane.close(self._clock.now())
+        self._describe_world()
         self.ending = ending
         self._to(RunState.ENDED, error_code or ending.value, ending=ending, error_code=error_code)
         self._write_end(ending, error_code)
@@ -402,6 +403,14 @@ class GoalRun(GuardedRun):
         if self.stop is not None and self._ctx is None:
             # The body's grace was over before the robot's goal: polling learns it now (B21).
             self._around.annotate(self.task_id, self.stop.payload(ended=True))
+
+    def _describe_world(self) -> None:
+        """What is known of the world at the end goes with the task, so that a replay tells that world (L4,
+        L12).
+        """
+        facts = self._around.world.snapshot().facts()
+        if facts:
+            self._around.annotate(self.task_id, {"world": facts})
 
     def _halt_failure(self, note: str) -> TaskFailure:
         assert self.halted is not None  # noqa: S101 - the caller looked

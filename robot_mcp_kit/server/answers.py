@@ -121,7 +121,9 @@ def _cancelled(answer: MotionAnswer) -> str:
 
 def _world(answer: MotionAnswer) -> list[str]:
     world = (answer.progress or {}).get(WORLD)
-    return [f"Measured after the end: {facts_of(world)}."] if isinstance(world, Mapping) and world else []
+    return (
+        [f"As last measured at the end: {facts_of(world)}."] if isinstance(world, Mapping) and world else []
+    )
 
 
 def facts_of(value: Mapping[str, Any], prefix: str = "") -> str:

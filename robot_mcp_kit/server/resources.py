@@ -93,7 +93,7 @@ def add_robot_resources(server: MCPServer, bridge: Bridge, config: RobotConfig) 
 
 
 def skill_facts(skill: Any) -> dict[str, Any]:
-    """A skill as data: name, words, arguments, preconditions and effects."""
+    """A skill as data: name, words, arguments, preconditions, effects, and the facts of its result."""
     return {
         "name": skill.name,
         "title": skill.title,
@@ -102,6 +102,7 @@ def skill_facts(skill: Any) -> dict[str, Any]:
         "preconditions": [condition.facts() for condition in skill.preconditions],
         "effects": list(skill.effects),
         "arguments": skill.arguments.model_json_schema(),
+        "result": skill.result_schema(),
     }
 
 

@@ -24,10 +24,12 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ConfigDict
 
 from robot_mcp_kit.bridge.bridge import Bridge
+from robot_mcp_kit.bridge.stop_report import StopReport
 from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.safety.refusals import SafetyRefused
-from robot_mcp_kit.server.answers import MotionAnswer, outcome, started
+from robot_mcp_kit.server.answers import outcome, started
 from robot_mcp_kit.server.handles import Handles
+from robot_mcp_kit.server.outputs import motion_schema
 from robot_mcp_kit.server.requesters import requester_of
 from robot_mcp_kit.server.waiting import (
     MAX_WAIT_S,
@@ -89,17 +91,23 @@ def make_tool(
     description: str,
     schema: dict[str, Any],
     output_model: Any = None,
+    output_schema: dict[str, Any] | None = None,
     annotations: ToolAnnotations,
     with_context: bool = False,
 ) -> Tool:
-    """A tool whose handler gets the raw arguments as one dictionary and answers a finished result."""
+    """A tool whose handler gets the raw arguments as one dictionary and answers a finished result.
+
+    Results are held to ``output_model`` unless they are flagged; an ``output_schema`` is only published.
+    """
     return Tool(
         fn=handler,
         name=name,
         title=title,
         description=description,
         parameters=schema,
-        fn_metadata=FuncMetadata(arg_model=RawArguments, output_model=output_model),
+        fn_metadata=FuncMetadata(
+            arg_model=RawArguments, output_model=output_model, output_schema=output_schema
+        ),
         is_async=True,
         context_kwarg="ctx" if with_context else None,
         annotations=annotations,
@@ -159,9 +167,9 @@ def skill_tool(skill: Skill, bridge: Bridge, handles: Handles) -> Tool:
         skill.name,
         call,
         title=skill.title,
-        description=skill.description,
+        description=skill.briefing(),
         schema=input_schema(skill),
-        output_model=MotionAnswer,
+        output_schema=motion_schema(skill),
         annotations=_annotations(skill),
         with_context=True,
     )
@@ -212,6 +220,7 @@ def stop_tool(bridge: Bridge) -> Tool:
                 },
             },
         },
+        output_model=StopReport,
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),

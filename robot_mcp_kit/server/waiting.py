@@ -16,8 +16,9 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.models import TaskInfo
-from robot_mcp_kit.server.answers import MotionAnswer, outcome
+from robot_mcp_kit.server.answers import outcome
 from robot_mcp_kit.server.handles import HandleError, Handles
+from robot_mcp_kit.server.outputs import await_schema
 from robot_mcp_kit.tasks import TaskManager
 
 logger = logging.getLogger(__name__)
@@ -176,7 +177,7 @@ def await_tool(handles: Handles, make: Callable[..., Tool]) -> Tool:
             "required": ["handle"],
             "additionalProperties": False,
         },
-        output_model=MotionAnswer,
+        output_schema=await_schema(),
         annotations=ToolAnnotations(
             read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),

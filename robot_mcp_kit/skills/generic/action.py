@@ -26,6 +26,7 @@ from robot_mcp_kit.skills.base import (
 from robot_mcp_kit.skills.config.generic import GenericSection
 from robot_mcp_kit.skills.config.yaml_tree import KeyPath
 from robot_mcp_kit.skills.endings import unsuccessful
+from robot_mcp_kit.skills.generic.facts import facts_schema
 from robot_mcp_kit.skills.generic.plan import Fault, GoalPlanner
 from robot_mcp_kit.skills.generic.reading import GenericReader, ResultReader, reading_faults
 from robot_mcp_kit.skills.generic.shape import GoalPlan
@@ -126,7 +127,9 @@ class GenericSkill(Skill):
         self.resources = frozenset(section.resources)
         self.trigger_types = _trigger_types(section)
         self.description = _describe(section, goal)
+        self.effects = ("the action itself reports success; nothing here measures it",)
         self._section = section
+        self._result = result
         self._feedback = feedback
         self._result_reader = ResultReader(section, result)
         self._feedback_json = self._converter(feedback)
@@ -150,6 +153,9 @@ class GenericSkill(Skill):
             summary=f"{self.title}: {said}" if said else self.title,
             est_duration_s=self._section.est_duration_s,
         )
+
+    def result_schema(self) -> JsonSchema:
+        return facts_schema(self._result)
 
     def reader(self, spec: GoalSpec) -> FeedbackReader:  # noqa: ARG002 - feedback says it all
         return GenericReader(self._section.progress, self._feedback, self._feedback_json)
