@@ -27,6 +27,7 @@ from robot_mcp_kit.ros.graph import RosActionGraph
 from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
 from robot_mcp_kit.ros.schema import RosGoalSchema
 from robot_mcp_kit.ros.side import RosSide
+from robot_mcp_kit.ros.signals import RosSignals, make_output_port
 from robot_mcp_kit.ros.topics import TaskTopics
 from robot_mcp_kit.ros.world import RosWorld
 from robot_mcp_kit.safety.state_dir import announce, state_directory, withdraw
@@ -37,6 +38,7 @@ from robot_mcp_kit.server.operator import OperatorAccess, OperatorApi, host_name
 from robot_mcp_kit.server.serve import bind, serving
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
+from robot_mcp_kit.skills.config.signals import SetOutputSection
 from robot_mcp_kit.skills.discovery import ActionCatalog
 from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.skills.routines.offered import build_routines
@@ -79,6 +81,7 @@ class Prepared:
     guard: NodeGuard
     routines: dict[str, Routine]
     world: RosWorld
+    signals: RosSignals
     handle_key: bytes | None
     """Signs the handles; kept beside the ledger, so that they outlive the process where tasks do."""
     memory: Memory | None = None
@@ -92,6 +95,7 @@ class Prepared:
         if self.listener is not None:
             self.listener.close()
         self.world.close()
+        self.signals.close()
         self.where.close()
         self.ports.close()
 
@@ -121,8 +125,14 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         routines = build_routines(config)
         world = RosWorld(ros.node, ros.thread, config, where)
         undo.callback(world.close)
-        for skill in skills.values():
-            ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
+        signals = RosSignals(ros.node, ros.thread, config.io)
+        undo.callback(signals.close)
+        for name, skill in skills.items():
+            section = config.skills[name]
+            if isinstance(section, SetOutputSection):
+                ports.add_outputs(make_output_port(ros.node, ros.thread, config, signals, section))
+            else:
+                ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         name = ros.node.get_fully_qualified_name()
         secrets = [
             secret.get_secret_value() for secret in (settings.token, settings.approval_secret) if secret
@@ -133,7 +143,19 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         undo.pop_all()
     catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
     return Prepared(
-        settings, config, skills, ports, where, catalog, listener, guard, routines, world, handle_key, memory
+        settings=settings,
+        config=config,
+        skills=skills,
+        ports=ports,
+        where=where,
+        catalog=catalog,
+        listener=listener,
+        guard=guard,
+        routines=routines,
+        world=world,
+        signals=signals,
+        handle_key=handle_key,
+        memory=memory,
     )
 
 

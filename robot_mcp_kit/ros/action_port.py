@@ -31,6 +31,7 @@ from robot_mcp_kit.bridge.base import (
 from robot_mcp_kit.ros.convert import build_message
 from robot_mcp_kit.ros.interface_types import load_interface
 from robot_mcp_kit.ros.service import PacedService
+from robot_mcp_kit.ros.signals import OutputPort
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.base import GoalStatus, StopTopic
 
@@ -278,15 +279,21 @@ class RosActionPorts(ActionPorts):
     def __init__(self, node: Any, ros: RosThread) -> None:
         self._node = node
         self._ros = ros
-        self._ports: dict[str, RosActionPort] = {}
+        self._ports: dict[str, RosActionPort | OutputPort] = {}
 
     async def create(
         self, action_name: str, action_type: str, stop: StopTopic | None = None
-    ) -> RosActionPort:
+    ) -> RosActionPort | OutputPort:
         """As :meth:`add`, from the loop."""
         return await self._ros.call(lambda: self.add(action_name, action_type, stop))
 
-    def add(self, action_name: str, action_type: str, stop: StopTopic | None = None) -> RosActionPort:
+    def add_outputs(self, port: OutputPort) -> None:
+        """Take the port of the robot's outputs; it is closed with the others. On the rclpy thread."""
+        self._ports[port.name] = port
+
+    def add(
+        self, action_name: str, action_type: str, stop: StopTopic | None = None
+    ) -> RosActionPort | OutputPort:
         """Create an action's port ahead of its first use (discovery takes a moment). On the rclpy thread.
 
         Args:
@@ -295,10 +302,10 @@ class RosActionPorts(ActionPorts):
         Raises:
             LookupError: a type cannot be imported, or the name is already used with another type.
         """
-        load_interface(action_type)
         name = str(self._node.resolve_service_name(action_name))
         known = self._ports.get(name)
         if known is None:
+            load_interface(action_type)
             known = self._ports[name] = RosActionPort(self._node, self._ros, name, action_type, stop)
         if known.type_name != action_type:
             raise LookupError(f"the action '{name}' is configured as {known.type_name} and as {action_type}")

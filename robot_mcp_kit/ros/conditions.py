@@ -22,8 +22,9 @@ from robot_mcp_kit.ros.service import PacedService
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.safety.interlocks import MISSING, Reader, Reading, field_of
 from robot_mcp_kit.safety.situation import JointLimit
-from robot_mcp_kit.safety.urdf import DescriptionError, joint_limits
+from robot_mcp_kit.safety.urdf import DescriptionError, describe, joint_limits
 from robot_mcp_kit.skills.config.safety import InterlockSection, MessageSource
+from robot_mcp_kit.skills.readings import Description
 
 logger = logging.getLogger(__name__)
 
@@ -164,19 +165,20 @@ class FloorReader:
 
 
 class DescriptionReader:
-    """Joint limits of the robot description, from its latched topic."""
+    """The robot description from its latched topic: joint limits, and what else it tells."""
 
     def __init__(self, node: Any, ros: RosThread, topic: str) -> None:
         self._node = node
         self.joints: dict[str, JointLimit] | None = None
+        self.described: Description | None = None
         self._subscriptions = _subscribe(node, ros, String, topic, self._received, latched=True)
 
     def _received(self, message: Any) -> None:
         """rclpy thread."""
         try:
-            self.joints = joint_limits(message.data)
+            self.joints, self.described = joint_limits(message.data), describe(message.data)
         except DescriptionError as error:
-            self.joints = None
+            self.joints = self.described = None
             logger.error("the robot description is not used, and goals with joints are refused: %s", error)
             return
         logger.info("joint limits of %d joints come from the robot description", len(self.joints))

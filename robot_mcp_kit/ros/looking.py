@@ -32,7 +32,8 @@ from robot_mcp_kit.ros.pose import POSE_READERS, PoseReader
 from robot_mcp_kit.ros.schema import RosGoalSchema
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.base import Pose2D
-from robot_mcp_kit.skills.config import RobotConfig, load_config
+from robot_mcp_kit.skills.config import RobotConfig, SkillSection, load_config
+from robot_mcp_kit.skills.config.signals import SetOutputSection
 from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.skills.text import nearest
 
@@ -50,7 +51,10 @@ _PARTS = {
 
 def types_facts(config: RobotConfig) -> TypesFacts:
     """Load every interface that the file needs."""
-    wanted = [section.type for section in config.skills.values() if section.enabled]
+    wanted = [section.type for section in _action_sections(config).values()]
+    for signal in config.io.values():
+        command = None if signal.command is None else signal.command.address(signal)
+        wanted += [signal.type] if command is None else [signal.type, command.type]
     if config.robot.pose.source == "topic":
         wanted.append(config.robot.pose.type)
     usable, errors = [], {}
@@ -73,6 +77,15 @@ def types_facts(config: RobotConfig) -> TypesFacts:
     except LookupError:
         own_topics = False
     return TypesFacts(usable=usable, errors=errors, entry_faults=faults, own_topics=own_topics)
+
+
+def _action_sections(config: RobotConfig) -> dict[str, SkillSection]:
+    """The enabled skills that have an action server."""
+    return {
+        name: section
+        for name, section in config.skills.items()
+        if section.enabled and not isinstance(section, SetOutputSection)
+    }
 
 
 class GraphLook:
@@ -106,9 +119,7 @@ class GraphLook:
                 self._pose_error = str(error)
 
     def _sections(self) -> dict[str, Any]:
-        if self._config is None:
-            return {}
-        return {name: section for name, section in self._config.skills.items() if section.enabled}
+        return {} if self._config is None else _action_sections(self._config)
 
     def fingerprint(self) -> object:
         """Changes while discovery goes on."""

@@ -6,6 +6,8 @@ import math
 from xml.etree import ElementTree
 
 from robot_mcp_kit.safety.situation import JointLimit
+from robot_mcp_kit.skills.readings import Description, JointFacts
+from robot_mcp_kit.skills.text import clean_text
 
 MAX_CHARS = 20_000_000
 
@@ -22,6 +24,33 @@ def joint_limits(text: str) -> dict[str, JointLimit]:
     Raises:
         DescriptionError: not XML, not a robot, or a limit that is no number.
     """
+    return {joint.get("name", ""): _limit(joint) for joint in _moving(_root(text))}
+
+
+def describe(text: str) -> Description:
+    """Name and joints of a robot; a joint that only mimics another is left out.
+
+    Raises:
+        DescriptionError: as :func:`joint_limits`.
+    """
+    root = _root(text)
+    joints = {}
+    for joint in _moving(root):
+        if joint.find("mimic") is None:
+            limit, slides = _limit(joint), joint.get("type") == "prismatic"
+            joints[joint.get("name", "")] = JointFacts(slides, limit.lower, limit.upper, limit.speed)
+    return Description(clean_text(root.get("name", ""), 200), joints)
+
+
+def _moving(root: ElementTree.Element) -> list[ElementTree.Element]:
+    return [
+        joint
+        for joint in root.iter("joint")
+        if joint.get("type") in ("revolute", "prismatic", "continuous") and joint.get("name")
+    ]
+
+
+def _root(text: str) -> ElementTree.Element:
     # A description has no use for entities, and an XML bomb needs them.
     if len(text) > MAX_CHARS or "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise DescriptionError(
@@ -33,11 +62,7 @@ def joint_limits(text: str) -> dict[str, JointLimit]:
         raise DescriptionError(f"the robot description is not XML: {error}") from error
     if root.tag != "robot":
         raise DescriptionError(f"the robot description begins with <{root.tag}>, not <robot>")
-    return {
-        joint.get("name", ""): _limit(joint)
-        for joint in root.iter("joint")
-        if joint.get("type") in ("revolute", "prismatic", "continuous") and joint.get("name")
-    }
+    return root
 
 
 def _limit(joint: ElementTree.Element) -> JointLimit:

@@ -23,6 +23,7 @@ from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.signals import GROUP_TYPE, SetOutputSection, Signal, SignalAddress
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import finite, items
+from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
 
 NOT_CONFIRMED = "IO_NOT_CONFIRMED"
@@ -46,6 +47,15 @@ class OutputResult:
     detail: str = ""
 
 
+class OutputFacts(SkillResult):
+    """What became of an output."""
+
+    signal: str
+    value: float = Field(description="As asked for.")
+    state: float | None = Field(description="What the output's own state said at the end.")
+    measured: bool = Field(description="Whether that state is known.")
+
+
 class SetOutput(Skill):
     """Set an output, and see that it follows.
 
@@ -58,6 +68,7 @@ class SetOutput(Skill):
 
     title = "Set an output"
     arguments = SetOutputArguments
+    results = OutputFacts
     trigger_types = frozenset()
     effects = ("the output's own state is the value that was asked for",)
 

@@ -17,6 +17,7 @@ MAKES_CLIENTS = {
 }
 MAKES_PUBLISHERS = {
     "ros/action_port.py": "stop topics, published with a cancel",
+    "ros/signals.py": "outputs, published where a goal is sent",
     "ros/topics.py": "task events and the list of tasks",
     "ros/diagnostics.py": "diagnostics",
 }

@@ -138,7 +138,8 @@ def test_honest_names_are_not_prohibited(name: str) -> None:
 def test_every_skill_of_the_kit_has_a_level_and_motion_is_restricted() -> None:
     for action_type in BUILDERS:
         level = risk_of_skill("skill", "action", action_type)
-        assert level == ("SAFE" if action_type.endswith("/Wait") else "RESTRICTED"), action_type
+        expected = {"Wait": "SAFE", "SetOutput": "GUARDED"}.get(action_type.rsplit("/")[-1], "RESTRICTED")
+        assert level == expected, action_type
 
 
 def test_an_action_type_nobody_has_judged_is_restricted() -> None:

@@ -32,6 +32,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "execute_trajectory": {"points": POINTS},
     "follow_joint_trajectory": {"points": POINTS},
     "gripper": {"command": "close"},
+    "set_io": {"signal": "DO_lamp", "value": 1},
 }
 
 

@@ -141,7 +141,7 @@ def test_a_skill_that_is_switched_off_is_checked_but_not_built() -> None:
 def test_actions_without_feedback_are_not_called_silent(config: RobotConfig) -> None:
     """0 switches the stalled note off; None takes the node's own."""
     silent = {name for name, section in config.skills.items() if section.feedback_timeout_s == 0.0}
-    assert silent == {"undock", "move_arm", "execute_trajectory", "gripper"}
+    assert silent == {"undock", "move_arm", "execute_trajectory", "gripper", "set_io"}
 
 
 def test_a_second_motion_is_refused_where_replacing_is_no_ordinary_wish(config: RobotConfig) -> None:

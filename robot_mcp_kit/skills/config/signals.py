@@ -12,6 +12,7 @@ from robot_mcp_kit.skills.config.types import (
     ActionName,
     Name,
     NotNegative,
+    Policy,
     Positive,
     Range,
     Section,
@@ -139,6 +140,7 @@ class SetOutputSection(SkillSection):
 
     action: ActionName = "set_output"
     """Only a name, for logs and the ledger."""
+    policy: Policy = "queue"
     feedback_timeout_s: NotNegative | None = 0.0
     confirm_s: Positive = 2.0
     """How long the output's state may take to follow; later is a failure."""
