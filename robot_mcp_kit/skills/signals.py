@@ -85,11 +85,11 @@ class SetOutput(Skill):
         self._outputs = outputs_of(config)
         listed = ", ".join(f"{name} ({one.kind.split('_')[0]})" for name, one in self._outputs.items())
         self.description = (
-            "Set one output of the robot and wait until its own state follows; without that within "
-            f"{section.confirm_s:g} s the task fails. Digital outputs take 0 or 1, analog ones 0.0 to 1.0 of "
+            "Set one output of the robot. Answers at once with a task, which succeeds when the output's own "
+            f"state follows, and fails without that within {section.confirm_s:g} s. Digital outputs take 0 or 1, analog ones 0.0 to 1.0 of "
             "full scale. Something may start, open or let go: use it only when you know what hangs on the "
             "output, and never to get around a safety function. Setting the same value again is safe to "
-            f"retry. Outputs: {listed}."
+            f"retry; with an idempotency_key a repeated call starts nothing new. Outputs: {listed}."
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:
