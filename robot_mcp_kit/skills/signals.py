@@ -70,6 +70,7 @@ class SetOutput(Skill):
     arguments = SetOutputArguments
     results = OutputFacts
     trigger_types = frozenset()
+    resources = frozenset({"outputs"})
     effects = ("the output's own state is the value that was asked for",)
 
     def __init__(
@@ -86,10 +87,11 @@ class SetOutput(Skill):
         listed = ", ".join(f"{name} ({one.kind.split('_')[0]})" for name, one in self._outputs.items())
         self.description = (
             "Set one output of the robot. Answers at once with a task, which succeeds when the output's own "
-            f"state follows, and fails without that within {section.confirm_s:g} s. Digital outputs take 0 or 1, analog ones 0.0 to 1.0 of "
-            "full scale. Something may start, open or let go: use it only when you know what hangs on the "
-            "output, and never to get around a safety function. Setting the same value again is safe to "
-            f"retry; with an idempotency_key a repeated call starts nothing new. Outputs: {listed}."
+            f"state follows, and fails without that within {section.confirm_s:g} s. Digital outputs take 0 or "
+            "1, analog ones 0.0 to 1.0 of full scale. Something may start, open or let go: use it only when "
+            "you know what hangs on the output, and never to get around a safety function. Setting the same "
+            "value again is safe to retry; with an idempotency_key a repeated call starts nothing new. "
+            f"Outputs: {listed}."
         )
 
     def goal(self, arguments: SkillArguments) -> GoalSpec:

@@ -51,7 +51,7 @@ def test_descriptions_tell_a_planner_what_it_needs(robot: Robot, skill: str) -> 
     tool = robot.skills[skill]
     assert "idempotency_key" in tool.description
     assert len(tool.description) > 250
-    assert tool.resources <= {"base", "arm", "gripper"}
+    assert tool.resources <= {"base", "arm", "gripper", "outputs"}
     assert tool.resources
     schema = tool.arguments.model_json_schema()
     for name, described in schema["properties"].items():
