@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SOURCE_TIMEOUT_S = 2.0
-"""How long one source may take before the context goes without it."""
-
 
 @dataclass(slots=True)
 class ContextReport:
@@ -45,7 +42,7 @@ class ContextReport:
 
 
 async def collect_context(
-    adapter: RCPAdapter, *, timeout_s: float = SOURCE_TIMEOUT_S, clock: Clock | None = None
+    adapter: RCPAdapter, *, timeout_s: float = 2.0, clock: Clock | None = None
 ) -> ContextReport:
     """Ask every source, one after the other: controllers seldom answer two questions at once.
 

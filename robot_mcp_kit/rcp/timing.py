@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from robot_mcp_kit.clock import Clock
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long an adapter may take, in seconds."""
+
+    source_s: float = 2.0
+    """To read one thing."""
+    interlock_s: float = 1.0
+    """To verify its interlocks; longer counts as "no" (R24)."""
+    stop_s: float = 5.0
+    """To take a stop."""
+    stop_grace_s: float = 2.0
+    """For a running action to end after a stop; then it is abandoned (R28)."""
+    action_s: float = 600.0
+    """For an action; then the robot is stopped and the action fails."""
 
 
 async def bounded(work: Awaitable[_T], timeout_s: float, clock: Clock) -> _T:

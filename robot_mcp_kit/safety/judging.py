@@ -23,6 +23,7 @@ from robot_mcp_kit.safety.rulebook import Rulebook, SkillRules
 from robot_mcp_kit.safety.situation import LimitViolation, Situation
 from robot_mcp_kit.safety.standing import StandingBook, Wish
 from robot_mcp_kit.skills.base import GoalSpec, Skill
+from robot_mcp_kit.skills.config import RobotConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ class Judging:
         self.estop, self.desk = estop, desk
         self._rules, self._standing, self._interlocks = rules, standing, interlocks
         self._clock, self._situation = clock, situation
+
+    @property
+    def config(self) -> RobotConfig:
+        """The robot's checked file."""
+        return self._rules.config
 
     async def preview(self, skill: Skill, spec: GoalSpec | None) -> Preview:
         """Judge a goal as :meth:`Guard.admit` to :meth:`Guard.permit` would, and change nothing.

@@ -62,7 +62,8 @@ def test_the_permit_of_that_place_comes_from_the_guard() -> None:
     ]
     assert permits == ["await self._get_permit(goal_id)"]
     assert [name for name, call in calls_of("permit") if "guard.permit" in ast.unparse(call)] == [
-        "bridge/guarding.py"
+        "bridge/guarding.py",
+        "rcp/guarded.py",
     ]
 
 
