@@ -8,6 +8,7 @@ person (or a standing approval), passes the interlocks, is written down, and onl
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import logging
 import secrets
@@ -105,9 +106,8 @@ class GuardedRobot(RobotReader):
         self._rules = {}
         for name, action in ACTIONS.items():
             risk = max(action.risk, (raised or {}).get(name, action.risk), key=lambda level: level.rank)
-            self._rules[name] = rules_of(
-                name, risk, guard.config.safety.approval, lambda name=name: self._facts[name]
-            )
+            facts = functools.partial(self._facts.__getitem__, name)
+            self._rules[name] = rules_of(name, risk, guard.config.safety.approval, facts)
         guard.latch_listeners.append(self._latched)
 
     async def disconnect(self) -> None:
@@ -161,7 +161,7 @@ class GuardedRobot(RobotReader):
         if self._rules[known.name].risk is not RiskLevel.SAFE:
             return await self._request_guarded(known, given, requester)
         try:
-            answer = await bounded(known.call(self.adapter, given), self._timeouts.action_s, self._clock)
+            answer = await bounded(self._called(known, given), self._timeouts.action_s, self._clock)
         except Exception as error:
             raise failed(error) from error
         return Executed(known.name, RiskLevel.SAFE, to_jsonable(answer))
@@ -229,8 +229,9 @@ class GuardedRobot(RobotReader):
             pending = self.guard.ask(clearance, f"rcp-{clearance.request_id[:8]}")
         except SafetyRefused as error:
             raise refused(error) from error
+        stops = self._stops
         if pending is None:
-            return await self._execute(action, clearance)
+            return await self._execute(action, clearance, stops)
         waiting = Waiting(
             token=secrets.token_urlsafe(32),
             action=action.name,
@@ -238,7 +239,7 @@ class GuardedRobot(RobotReader):
             audit_id=clearance.request_id,
             pending=pending,
             outcome=asyncio.create_task(
-                self._after_decision(action, clearance, pending), name=order.summary[:80]
+                self._after_decision(action, clearance, pending, stops), name=order.summary[:80]
             ),
         )
         self._waiting[waiting.token] = waiting
@@ -250,16 +251,18 @@ class GuardedRobot(RobotReader):
         if not done.cancelled() and done.exception() is not None:
             logger.info("%s: %s", done.get_name(), done.exception())
 
-    async def _after_decision(self, action: Action, clearance: Clearance, pending: Pending) -> Executed:
+    async def _after_decision(
+        self, action: Action, clearance: Clearance, pending: Pending, stops: int
+    ) -> Executed:
         try:
             await self.guard.decided(clearance, pending)
         except SafetyRefused as error:
             raise refused(error, clearance.request_id) from error
-        return await self._execute(action, clearance)
+        return await self._execute(action, clearance, stops)
 
-    async def _execute(self, action: Action, clearance: Clearance) -> Executed:
-        """Everything is asked once more; then the adapter is called, once."""
-        stops, audit_id = self._stops, clearance.request_id
+    async def _execute(self, action: Action, clearance: Clearance, stops: int) -> Executed:
+        """Everything is asked once more; then the adapter is called, once, unless it was stopped since."""
+        audit_id = clearance.request_id
         try:
             self._check_connected()
             action.check_supported(self.adapter)
@@ -276,7 +279,7 @@ class GuardedRobot(RobotReader):
             )
             raise failed(error, audit_id) from error
         given = action.parameters.model_validate(dict(permit.spend()))
-        running = Running(action.name, action.call(self.adapter, given), self._clock, moves=action.moves)
+        running = Running(action.name, self._called(action, given), self._clock, moves=action.moves)
         self._running.add(running)
         hold = self.guard.hold(clearance.skill, self._broken) if action.moves else None
         try:
@@ -295,6 +298,9 @@ class GuardedRobot(RobotReader):
             if hold is not None:
                 hold.close()
         return self._end_well(action, clearance, answer)
+
+    async def _called(self, action: Action, given: Parameters) -> Any:
+        return await action.call(self.adapter, given)
 
     def _end_well(self, action: Action, clearance: Clearance, answer: Any) -> Executed:
         if isinstance(answer, UploadResult):
@@ -316,7 +322,9 @@ class GuardedRobot(RobotReader):
             code=error.code.name if isinstance(error, RCPError) else type(error).__name__,
             said=said(error),
         )
-        if isinstance(error, OverdueError | asyncio.CancelledError) and action.moves:
+        given_up = isinstance(error, StoppedError) and error.data.get("abandoned")
+        if action.moves and (given_up or isinstance(error, OverdueError | asyncio.CancelledError)):
+            # What it may still have sent after the first stop ends too.
             self._stop_soon(f"{action.name} was given up")
 
     async def _own_interlock(self) -> Finding:
@@ -326,9 +334,7 @@ class GuardedRobot(RobotReader):
         except Exception as error:
             return Finding("adapter", False, f"it cannot be asked: {said(error)}")
         if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool)):
-            return Finding(
-                "adapter", False, f"it answered {clean_text(repr(answer), 80)}, not (bool, reason)"
-            )
+            return Finding("adapter", False, f"not (bool, reason), but {clean_text(repr(answer), 80)}")
         good, reason = answer
         return Finding("adapter", good, clean_text(reason, 300) or ("ok" if good else "it gives no reason"))
 

@@ -65,9 +65,7 @@ class Running:
             if self._stop.done():
                 raise await self._stopped(grace_s)
             if not self._doing.done():
-                raise OverdueError(
-                    f"{self.action} took longer than {timeout_s:g} s; the robot is being stopped"
-                )
+                raise OverdueError(f"{self.action} took longer than {timeout_s:g} s; the robot is stopped")
             return self._doing.result()
         finally:
             self._doing.cancel()
