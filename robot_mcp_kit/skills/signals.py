@@ -88,9 +88,9 @@ class SetOutput(Skill):
         self.description = (
             "Set one output of the robot. Answers at once with a task, which succeeds when the output's own "
             f"state follows, and fails without that within {section.confirm_s:g} s. Digital outputs take 0 "
-            "or 1, analog ones 0.0 to 1.0 of full scale. Something may start, open or let go: use it only when "
-            "you know what hangs on the output, and never to get around a safety function. Setting the same "
-            "value again is safe to retry; with an idempotency_key a repeated call starts nothing new. "
+            "or 1, analog ones 0.0 to 1.0 of full scale. Something may start, open or let go: use it only "
+            "when you know what hangs on the output, and never to get around a safety function. Setting the "
+            "same value again is safe to retry; with an idempotency_key a repeated call starts nothing new. "
             f"Outputs: {listed}."
         )
 
