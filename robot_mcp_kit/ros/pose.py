@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,9 @@ from robot_mcp_kit.skills.geometry import Quaternion, quaternion_to_yaw
 
 logger = logging.getLogger(__name__)
 
+NO_IDEA = 1e6
+"""In place of a standard deviation that is no number."""
+
 
 class PoseReader(abc.ABC):
     """Answers where the robot's base is in the map frame, from what has already arrived. Never waits."""
@@ -28,8 +32,14 @@ class PoseReader(abc.ABC):
     """The frame of poses that were heard and are not used, because it is not the map frame."""
 
     @abc.abstractmethod
-    def pose(self) -> Pose2D | None:
-        """The latest measured pose in the map frame, ``None`` while unknown or too old."""
+    def pose(self, *, any_age: bool = False) -> Pose2D | None:
+        """The latest measured pose in the map frame, ``None`` while unknown or (unless ``any_age``) too
+        old.
+        """
+
+    def spread(self) -> tuple[float, float] | None:
+        """Standard deviations of that position (m, the worse axis) and heading (rad), where they are told."""
+        return None
 
     @abc.abstractmethod
     def age_s(self) -> float | None:
@@ -75,12 +85,23 @@ class TopicPose(PoseReader):
         latest = self._latest
         return None if latest is None else time.monotonic() - latest[1]
 
-    def pose(self) -> Pose2D | None:
+    def spread(self) -> tuple[float, float] | None:
+        latest = self._latest
+        covariance = None if latest is None else getattr(latest[0].pose, "covariance", None)
+        if covariance is None:
+            return None
+        # Row-major 6 by 6 over x, y, z and the turns about them.
+        variances = [float(covariance[index]) for index in (0, 7, 35)]
+        if not all(math.isfinite(value) and value >= 0 for value in variances):
+            return NO_IDEA, NO_IDEA
+        return math.sqrt(max(variances[:2])), math.sqrt(variances[2])
+
+    def pose(self, *, any_age: bool = False) -> Pose2D | None:
         latest = self._latest
         if latest is None:
             return None
         message, received_s = latest
-        limit_s = self._section.max_age_s
+        limit_s = None if any_age else self._section.max_age_s
         if limit_s is not None and time.monotonic() - received_s > limit_s:
             return None
         frame = message.header.frame_id
@@ -132,14 +153,14 @@ class TfPose(PoseReader):
         age = self._clock.now() - Time.from_msg(found.header.stamp)
         return max(0.0, float(age.nanoseconds * 1e-9))
 
-    def pose(self) -> Pose2D | None:
+    def pose(self, *, any_age: bool = False) -> Pose2D | None:
         from rclpy.time import Time
 
         try:
             found = self._buffer.lookup_transform(self._robot.map_frame, self._robot.base_frame, Time())
         except self._unavailable:
             return None
-        limit_s = self._robot.pose.max_age_s
+        limit_s = None if any_age else self._robot.pose.max_age_s
         if limit_s is not None:
             age = self._clock.now() - Time.from_msg(found.header.stamp)
             if age.nanoseconds * 1e-9 > limit_s:

@@ -87,7 +87,8 @@ class RosWorld(World):
         self._arm = self._listen(
             arm,
             lambda s: (JOINT_STATE, s.topic),
-            lambda message: all(joint in message.name for joint in self._arm_joints),
+            # A driver that has lost a joint still tells the others.
+            lambda message: any(joint in message.name for joint in self._arm_joints),
         )
         self._battery = self._listen(
             self._sensors.battery, lambda s: (BATTERY_STATE, s.topic), lambda _message: True
@@ -130,14 +131,20 @@ class RosWorld(World):
         self._held = name
 
     def snapshot(self) -> WorldSnapshot:
-        objects, looked_at = self._objects()
+        return self._known(any_age=False)
+
+    def latest(self) -> WorldSnapshot:
+        return self._known(any_age=True)
+
+    def _known(self, *, any_age: bool) -> WorldSnapshot:
+        objects, looked_at = self._objects(any_age)
         return WorldSnapshot(
-            robot=self._robot(),
-            gripper=self._gripper_reading(),
-            arm=self._arm_reading(),
+            robot=self._robot(any_age),
+            gripper=self._gripper_reading(any_age),
+            arm=self._arm_reading(any_age),
             objects=objects,
             looked_at=looked_at,
-            battery=self._battery_reading(),
+            battery=self._battery_reading(any_age),
         )
 
     async def after(
@@ -165,21 +172,24 @@ class RosWorld(World):
 
     # -- parts --------------------------------------------------------------------------------------------
 
-    def _robot(self) -> RobotPose | None:
-        pose, age_s = self._where.pose(), self._where.age_s()
+    def _robot(self, any_age: bool) -> RobotPose | None:
+        pose, age_s = self._where.pose(any_age=any_age), self._where.age_s()
         if pose is None or age_s is None:
             return None
+        position_std_m, yaw_std_rad = self._where.spread() or (None, None)
         return RobotPose(
             x_m=pose.x_m,
             y_m=pose.y_m,
             yaw_rad=pose.yaw_rad,
             frame=pose.frame,
+            position_std_m=position_std_m,
+            yaw_std_rad=yaw_std_rad,
             measured_at=_utc(time.time() - age_s),
         )
 
-    def _gripper_reading(self) -> GripperReading | None:
+    def _gripper_reading(self, any_age: bool) -> GripperReading | None:
         section, heard = self._sensors.gripper, self._gripper
-        message = None if section is None else _fresh(heard, section.max_age_s)
+        message = None if section is None else _fresh(heard, section.max_age_s, any_age)
         if section is None or message is None:
             return None
         position = float(message.position[list(message.name).index(section.joint)])
@@ -195,13 +205,15 @@ class RosWorld(World):
             measured_at=_utc(heard.arrived_s),
         )
 
-    def _arm_reading(self) -> ArmReading | None:
+    def _arm_reading(self, any_age: bool) -> ArmReading | None:
         section, heard = self._sensors.arm, self._arm
-        message = None if section is None else _fresh(heard, section.max_age_s)
+        message = None if section is None else _fresh(heard, section.max_age_s, any_age)
         if message is None:
             return None
         positions = dict(zip(message.name, message.position, strict=False))
-        joints = {joint: round(float(positions[joint]), 4) for joint in self._arm_joints}
+        joints = {
+            joint: round(float(positions[joint]), 4) for joint in self._arm_joints if joint in positions
+        }
         if not all(math.isfinite(value) for value in joints.values()):
             return None
         sliding = {joint for joint, known in self._arm_joints.items() if known.slides}
@@ -211,9 +223,9 @@ class RosWorld(World):
             measured_at=_utc(heard.arrived_s),
         )
 
-    def _battery_reading(self) -> BatteryReading | None:
+    def _battery_reading(self, any_age: bool) -> BatteryReading | None:
         section, heard = self._sensors.battery, self._battery
-        message = None if section is None else _fresh(heard, section.max_age_s)
+        message = None if section is None else _fresh(heard, section.max_age_s, any_age)
         if message is None or not math.isfinite(message.percentage):
             return None
         # sensor_msgs/BatteryState: 0 to 1.
@@ -224,9 +236,9 @@ class RosWorld(World):
             measured_at=_utc(heard.arrived_s),
         )
 
-    def _objects(self) -> tuple[tuple[SeenObject, ...] | None, datetime | None]:
+    def _objects(self, any_age: bool) -> tuple[tuple[SeenObject, ...] | None, datetime | None]:
         section, heard = self._sensors.perception, self._perception
-        message = None if section is None else _fresh(heard, section.max_age_s)
+        message = None if section is None else _fresh(heard, section.max_age_s, any_age)
         if section is None or message is None:
             return None, None
         at = _utc(heard.arrived_s)
@@ -259,9 +271,9 @@ def _seen(detection: Any, frame: str, at: datetime) -> SeenObject | None:
     )
 
 
-def _fresh(heard: _Heard, max_age_s: float) -> Any:
+def _fresh(heard: _Heard, max_age_s: float, any_age: bool) -> Any:
     """The message, unless there is none or it is too old."""
-    if heard.message is None or time.monotonic() - heard.heard_s > max_age_s:
+    if heard.message is None or (not any_age and time.monotonic() - heard.heard_s > max_age_s):
         return None
     return heard.message
 

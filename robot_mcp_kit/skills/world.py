@@ -36,6 +36,10 @@ class RobotPose(Part):
     y_m: Rounded
     yaw_rad: Rounded
     frame: str
+    position_std_m: Rounded | None = Field(
+        None, description="Standard deviation of the position, the worse axis; null: not told."
+    )
+    yaw_std_rad: Rounded | None = Field(None, description="The same of the heading.")
 
 
 class GripperReading(Part):
@@ -132,6 +136,10 @@ class World(abc.ABC):
     @abc.abstractmethod
     def snapshot(self) -> WorldSnapshot:
         """What was measured last. Never waits, never raises."""
+
+    def latest(self) -> WorldSnapshot:
+        """As :meth:`snapshot`, with parts that are older than their sections allow; each says how old."""
+        return self.snapshot()
 
     def hold(self, name: str | None) -> None:  # noqa: B027 - adapters without a gripper remember nothing
         """Remember what was grasped, or that nothing is; snapshots tell it while something is held."""

@@ -54,6 +54,10 @@ class PoseSection(Section):
     ] = "geometry_msgs/msg/PoseWithCovarianceStamped"
     max_age_s: Positive | None = None
     """Older positions count as unknown. ``null``: any age; AMCL is silent while the robot stands still."""
+    good_position_std_m: Positive = 0.5
+    """A position whose own covariance tells more (standard deviation) is reported as degraded."""
+    good_yaw_std_rad: Positive = 0.5
+    """The same for the heading."""
 
 
 class RobotSection(Section):
