@@ -158,8 +158,7 @@ class RoutineRun(Steps):
     async def _describe_world(self) -> None:
         """What is known of the world at the end goes with the task, so that a replay tells that world."""
         facts = self.world.snapshot().facts()
-        if facts:
-            self._manager.annotate(self.task_id, {"world": facts})
+        self._manager.annotate(self.task_id, {"moved": self.moved, **({"world": facts} if facts else {})})
 
     def _write_end(self, ending: Ending, code: str | None) -> None:
         try:

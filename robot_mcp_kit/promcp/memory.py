@@ -80,6 +80,11 @@ class KeyMemory(Generic[T]):
             task.add_done_callback(lambda _: self._end(key))
         return await asyncio.shield(entry.task), replayed
 
+    def knows(self, key: str) -> bool:
+        """Whether a call with this key runs or is remembered."""
+        self._forget()
+        return key in self._running or key in self._ended
+
     def _end(self, key: str) -> None:
         entry = self._running.pop(key)
         if not entry.task.cancelled():

@@ -32,6 +32,10 @@ class MotionProgress(Facts):
         None, description="After a cancel: whether the action server said that the motion has ended."
     )
     note: str | None = None
+    moved: bool | None = Field(
+        None,
+        description="Of a routine that has ended: whether a step was begun, so that something may have moved.",
+    )
     world: WorldSnapshot | None = Field(
         None, description="The robot and its objects as last measured when the motion ended."
     )

@@ -75,11 +75,29 @@ async def wait_for_end(
     manager: TaskManager, task_id: str, wait_s: float, *, tell: ProgressTeller | None = None
 ) -> None:
     """Return when the task has ended, or after ``wait_s``; progress is told meanwhile."""
+    ending = asyncio.ensure_future(manager.wait(task_id, wait_s))
+    try:
+        await while_telling(manager, lambda info: info.task_id == task_id, ending, None, tell=tell)
+    finally:
+        ending.cancel()
+
+
+async def while_telling(
+    manager: TaskManager,
+    ours: Callable[[TaskInfo], bool],
+    ending: asyncio.Future[Any],
+    wait_s: float | None,
+    *,
+    tell: ProgressTeller | None = None,
+) -> None:
+    """Return when ``ending`` is done, or after ``wait_s`` real seconds; the progress of ``ours`` is told
+    meanwhile. Neither cancels ``ending`` nor raises what it holds.
+    """
     news: asyncio.Queue[TaskInfo] = asyncio.Queue(1)
     loop = asyncio.get_running_loop()
 
     def changed(info: TaskInfo) -> None:
-        if info.task_id == task_id and info.state == "running":
+        if info.state == "running" and ours(info):
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(_put_latest, news, info)
 
@@ -92,7 +110,7 @@ async def wait_for_end(
     remove: Callable[[], None] = manager.add_change_listener(changed)
     telling = asyncio.create_task(pass_on())
     try:
-        await manager.wait(task_id, wait_s)
+        await asyncio.wait({ending}, timeout=wait_s)
     finally:
         remove()
         telling.cancel()
