@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "promcp": frozenset({CONTRACT}),
     "client": frozenset({CONTRACT, "promcp"}),
     "ros": frozenset({CONTRACT, "skills", "safety", "bridge"}),
-    "server": frozenset({CONTRACT, "promcp", "skills", "safety", "bridge"}),
+    "server": frozenset({CONTRACT, "promcp", "skills", "safety", "bridge", "rcp"}),
     "rcp": frozenset({CONTRACT, "skills", "safety", "bridge"}),
     "sim": frozenset({CONTRACT}),
     "testing": frozenset({CONTRACT, "skills", "safety", "bridge", "client"}),

@@ -57,6 +57,8 @@ class Started:
     """Running tasks this one takes over from."""
     existing: bool = False
     """The task is an earlier one with the same idempotency key; nothing new was sent."""
+    audit_id: str = ""
+    """The request's id in the audit trail; empty for routines, whose steps have their own, and old tasks."""
 
 
 class Bridge(Checks):
@@ -217,7 +219,7 @@ class Bridge(Checks):
             f", replaces {', '.join(run.replaces)}" if replaces else "",
             extra={"task_id": info.task_id},
         )
-        return Started(info, spec.summary, run.replaces)
+        return Started(info, spec.summary, run.replaces, audit_id=clearance.request_id)
 
     def _begin_step(self, skill: str, arguments: dict[str, Any], task_id: str) -> TaskInfo:
         return self.begin(skill, arguments, requester=self._requesters.get(task_id), part_of=task_id).info

@@ -59,6 +59,11 @@ _SENTENCES: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
 }
 
 
+def is_safety_code(code: str) -> bool:
+    """Whether a failure's code is one of this module's."""
+    return code in _SENTENCES
+
+
 def safety_failure(code: str, detail: object = "") -> TaskFailure:
     """The failure for a code; ``detail`` is one or two more sentences."""
     sentence, recoverable, suggestions = _SENTENCES[code]
