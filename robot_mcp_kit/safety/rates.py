@@ -31,7 +31,8 @@ class RateLimiter:
         """What one more start would break; it is not counted yet."""
         if self._starts and now_s - self._starts[-1].at_s < self._cooldown_s:
             wait_s = self._cooldown_s - (now_s - self._starts[-1].at_s)
-            return Violation("cooldown_s", "start", now_s - self._starts[-1].at_s, f"again in {wait_s:.1f} s")
+            since_s = now_s - self._starts[-1].at_s
+            return Violation("cooldown_s", "start", since_s, f"again in {wait_s:.1f} s", again_in_s=wait_s)
         rate = self._rate
         if rate is None:
             return None
@@ -40,12 +41,12 @@ class RateLimiter:
         free_s = rate.per_s - (now_s - self._starts[0].at_s) if self._starts else 0.0
         if len(self._starts) >= rate.count:
             allowed = f"{rate.count} in {rate.per_s:g} s; again in {free_s:.1f} s"
-            return Violation("rate.count", "start", len(self._starts) + 1, allowed)
+            return Violation("rate.count", "start", len(self._starts) + 1, allowed, again_in_s=free_s)
         if rate.distance_m is not None:
             total = sum(start.distance_m for start in self._starts) + distance_m
             if total > rate.distance_m + 1e-9:
                 allowed = f"{rate.distance_m:g} m together in {rate.per_s:g} s; again in {free_s:.1f} s"
-                return Violation("rate.distance_m", "start", total, allowed)
+                return Violation("rate.distance_m", "start", total, allowed, again_in_s=free_s)
         return None
 
     def count(self, now_s: float, distance_m: float = 0.0) -> None:

@@ -57,6 +57,8 @@ class Violation:
     allowed: str
     """What would be allowed, in words."""
     why: str = ""
+    again_in_s: float | None = None
+    """When waiting alone mends it."""
 
     def __str__(self) -> str:
         why = f" ({self.why})" if self.why else ""
@@ -64,12 +66,13 @@ class Violation:
 
     def record(self) -> dict[str, Any]:
         """For the audit trail and for a tool's structured answer."""
-        return {
+        told = {
             "limit": self.limit,
             "field": self.field,
             "value": shown(self.value),
             "allowed": self.allowed,
         }
+        return told if self.again_in_s is None else {**told, "again_in_s": round(self.again_in_s, 3)}
 
 
 class LimitViolation(Exception):

@@ -6,18 +6,18 @@ import logging
 from collections.abc import Sequence
 
 from mcp.server import MCPServer
-from mcp.server.auth.settings import AuthSettings
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl, SecretStr
+from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.fastmcp_ext import register_task_tools
 from robot_mcp_kit.server.actions import list_actions_tool
-from robot_mcp_kit.server.auth import SCOPE, BearerToken
+from robot_mcp_kit.server.auth import SCOPE, BearerToken, auth_settings
 from robot_mcp_kit.server.handles import Handles
 from robot_mcp_kit.server.operator import OperatorApi, host_names
+from robot_mcp_kit.server.promcp.surface import ProMcpSurface
 from robot_mcp_kit.server.pushing import TaskPush
 from robot_mcp_kit.server.requesters import GuardedServer, SessionEnds
 from robot_mcp_kit.server.resources import add_prompts, add_robot_resources, add_task_resources
@@ -45,6 +45,7 @@ def build_mcp_server(
     *,
     name: str,
     token: SecretStr | None = None,
+    observer_token: SecretStr | None = None,
     url: str = "",
     catalog: ActionCatalog | None = None,
     handles: Handles | None = None,
@@ -57,6 +58,7 @@ def build_mcp_server(
         manager: the tasks that the contract's tools report on.
         name: the server's name.
         token: demanded as a bearer token on every request when given.
+        observer_token: of clients that may only look; told apart here, and refused.
         url: this endpoint's own URL, for the protected-resource metadata; needed with a token.
         catalog: also offer ``list_actions`` over it.
         handles: of the motions; without them, handles that end with this process.
@@ -64,14 +66,6 @@ def build_mcp_server(
     """
     if handles is None:
         handles = Handles(manager, saved=bridge.ledger.saved_task)
-    auth = None
-    if token is not None:
-        auth = AuthSettings(
-            issuer_url=AnyHttpUrl(url),
-            resource_server_url=AnyHttpUrl(url),
-            required_scopes=[SCOPE],
-            validate_token_resource=False,
-        )
     bus = InMemorySubscriptionBus()
     server = GuardedServer(
         name,
@@ -83,8 +77,8 @@ def build_mcp_server(
             stop_tool(bridge),
             *([] if catalog is None else [list_actions_tool(catalog)]),
         ],
-        token_verifier=None if token is None else BearerToken(token),
-        auth=auth,
+        token_verifier=None if token is None else BearerToken(token, observer_token),
+        auth=None if token is None else auth_settings(url, SCOPE),
         extensions=[TasksExtension(handles, frozenset(bridge.skills))],
         subscriptions=bus,
         log_level="WARNING",
@@ -106,8 +100,10 @@ def build_app(
     port: int,
     allowed_hosts: Sequence[str] = (),
     operator: OperatorApi | None = None,
+    promcp: ProMcpSurface | None = None,
 ) -> Starlette:
-    """The ASGI application with the MCP endpoint at ``/mcp``, and the operator's API at ``/api``.
+    """The ASGI application with the MCP endpoint at ``/mcp``, the operator's API at ``/api``, and the
+    profiles of the proMCP surface under ``/promcp``.
 
     Host and Origin headers are checked against the address listened on and ``allowed_hosts`` (names under
     which others reach this machine, ``robot.local:8765``): a web page in somebody's browser must not drive
@@ -124,5 +120,8 @@ def build_app(
     if operator is not None:
         app.router.routes.extend(operator.routes())
     if isinstance(server, GuardedServer) and server.guard is not None:
-        app.add_middleware(SessionEnds, guard=server.guard, path=MCP_PATH)
+        paths = [MCP_PATH, *([] if promcp is None else promcp.paths)]
+        app.add_middleware(SessionEnds, guard=server.guard, paths=frozenset(paths))
+    if promcp is not None:
+        promcp.mount(app, security, host)
     return app

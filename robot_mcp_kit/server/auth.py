@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+from typing import Any
 
 from mcp.server.auth.provider import AccessToken, TokenVerifier
-from pydantic import SecretStr
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver import Context
+from pydantic import AnyHttpUrl, SecretStr
 
 from robot_mcp_kit.errors import ConfigError
 
 TOKEN_VARIABLE = "ROBOT_MCP_TOKEN"  # noqa: S105 - the variable's name
-SCOPE = "robot:operate"
+OBSERVER_TOKEN_VARIABLE = "ROBOT_MCP_OBSERVER_TOKEN"  # noqa: S105 - the variable's name
+SCOPE, OBSERVE = "robot:operate", "robot:observe"
+"""What a token allows: to move the robot, or only to look (and to stop). Who may move may look."""
 
 
 def is_loopback(host: str) -> bool:
@@ -38,12 +43,37 @@ def check_exposure(host: str, token: SecretStr | None) -> None:
 
 
 class BearerToken(TokenVerifier):
-    """One shared token, compared in constant time."""
+    """Shared tokens, compared in constant time.
 
-    def __init__(self, token: SecretStr) -> None:
-        self._token = token
+    Args:
+        token: of clients that may move the robot.
+        observer: of clients that may only look; ``None``: there are none.
+    """
+
+    def __init__(self, token: SecretStr, observer: SecretStr | None = None) -> None:
+        self._roles = [("operator", token, [SCOPE, OBSERVE])]
+        if observer is not None:
+            self._roles.append(("observer", observer, [OBSERVE]))
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        if hmac.compare_digest(token.encode(), self._token.get_secret_value().encode()):
-            return AccessToken(token=token, client_id="operator", scopes=[SCOPE], subject="operator")
+        for role, secret, scopes in self._roles:
+            if hmac.compare_digest(token.encode(), secret.get_secret_value().encode()):
+                return AccessToken(token=token, client_id=role, scopes=scopes, subject=role)
         return None
+
+
+def auth_settings(url: str, scope: str) -> AuthSettings:
+    """What an endpoint at ``url`` demands of a token."""
+    return AuthSettings(
+        issuer_url=AnyHttpUrl(url),
+        resource_server_url=AnyHttpUrl(url),
+        required_scopes=[scope],
+        validate_token_resource=False,
+    )
+
+
+def may_operate(context: Context[Any, Any]) -> bool:
+    """Whether the caller's token lets it move the robot; where no token is demanded, everybody may."""
+    request = context.request_context.request
+    credentials = None if request is None else request.scope.get("auth")
+    return credentials is None or SCOPE in credentials.scopes

@@ -34,7 +34,7 @@ class MotionProgress(Facts):
     note: str | None = None
     moved: bool | None = Field(
         None,
-        description="Of a routine that has ended: whether a step was begun, so that something may have moved.",
+        description="Of an ended routine: whether a step was begun, so something may have moved.",
     )
     world: WorldSnapshot | None = Field(
         None, description="The robot and its objects as last measured when the motion ended."

@@ -62,14 +62,14 @@ class SessionEnds:
     Args:
         app: the endpoint.
         guard: told.
-        path: of the endpoint.
+        paths: of the endpoints.
     """
 
-    def __init__(self, app: ASGIApp, guard: Guard, path: str) -> None:
-        self._app, self._guard, self._path = app, guard, path
+    def __init__(self, app: ASGIApp, guard: Guard, paths: frozenset[str]) -> None:
+        self._app, self._guard, self._paths = app, guard, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "DELETE" or scope["path"] != self._path:
+        if scope["type"] != "http" or scope["method"] != "DELETE" or scope["path"] not in self._paths:
             await self._app(scope, receive, send)
             return
         session = next(
