@@ -135,10 +135,15 @@ async def start_all(robot: RobotSession, goals: int, **arguments: Any) -> list[s
     ids = []
     for number in range(1, goals + 1):
         ids.append(str((await robot.call(f"bench_{number:02}", **arguments))["task_id"]))
-    async with asyncio.timeout(READY_TIMEOUT_S):
-        for task_id in ids:
-            while "distance_m" not in ((await robot.call("get_task", task_id=task_id))["progress"] or {}):
-                await asyncio.sleep(0.02)
+    info: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            for task_id in ids:
+                while "distance_m" not in (info.get("progress") or {}) or info["task_id"] != task_id:
+                    info = await robot.call("get_task", task_id=task_id)
+                    await asyncio.sleep(0.02)
+    except TimeoutError as error:
+        raise SystemExit(f"no feedback for {READY_TIMEOUT_S:g} s: {json.dumps(info)}") from error
     return ids
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -23,7 +21,7 @@ from robot_mcp_kit.outbox import (
     check_bounds,
     rank,
 )
-from robot_mcp_kit.sqlite_file import SqliteFile, open_exclusive
+from robot_mcp_kit.sqlite_file import DamagedFileError, SqliteFile
 
 logger = logging.getLogger(__name__)
 
@@ -81,64 +79,54 @@ class SqliteOutbox(Outbox):
         check_bounds(max_events, max_bytes)
         if synchronous not in ("NORMAL", "FULL"):
             raise ConfigError(f"synchronous: NORMAL or FULL, got {synchronous!r}")
-        self._file = path if isinstance(path, SqliteFile) else None
+        self._shared = isinstance(path, SqliteFile)
         self.path = path.path if isinstance(path, SqliteFile) else Path(path)
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._synchronous = synchronous
-        self._lock = threading.RLock() if self._file is None else self._file.lock
+        self._file = path if isinstance(path, SqliteFile) else self._open(synchronous)
+        self._lock = self._file.lock
         # Where events go while the disk refuses; its keys are above all keys of the file.
         self._memory = MemoryOutbox(max_events=max_events, max_bytes=max_bytes, first_key=_FIRST_MEMORY_KEY)
         self._gone: set[int] = set()
         """Delivered, but not yet deleted because the disk refused."""
         self._failing = False
         self._closed = False
-        self._connection = self._open()
+        self._connection = self._file.connection
+        try:
+            self._prepare()
+        except BaseException:
+            if not self._shared:
+                self._file.close()
+            raise
         self._count, self._bytes = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(body)), 0) FROM event"
         ).fetchone()
 
-    def _open(self) -> sqlite3.Connection:
-        if self._file is not None:
-            with self._file.lock:
-                self._prepare(self._file.connection)
-            return self._file.connection
+    def _open(self, synchronous: str) -> SqliteFile:
+        sync = synchronous.lower()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                return self._connect()
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError as exc:
+                return SqliteFile(self.path, sync=sync)
+            except DamagedFileError as exc:
                 aside = self.path.with_name(f"{self.path.name}.corrupt-{time.time_ns()}")
                 self.path.rename(aside)
-                logger.error("outbox %s is damaged (%s); moved to %s, starting empty", self.path, exc, aside)
-                return self._connect()
-        except sqlite3.OperationalError as exc:
-            raise ConfigError(f"outbox {self.path}: {exc}; another process may be using it") from exc
-        except OSError as exc:
-            raise ConfigError(f"outbox {self.path}: {exc}") from exc
+                logger.error(
+                    "outbox %s is damaged (%s); moved to %s, starting empty", self.path, exc.__cause__, aside
+                )
+                return SqliteFile(self.path, sync=sync)
+        except (ConfigError, OSError) as exc:
+            raise ConfigError(f"outbox {exc}") from exc
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = open_exclusive(self.path, self._synchronous)
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_USER_VERSION:
-            raise ConfigError(
-                f"outbox {self.path}: written by a newer version ({version}); remove or move it"
-            )
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_USER_VERSION}")
-        connection.execute("COMMIT")
+    def _prepare(self) -> None:
+        with self._file.transaction() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_USER_VERSION:
+                raise ConfigError(
+                    f"outbox {self.path}: written by a newer version ({version}); remove or move it"
+                )
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_USER_VERSION}")
 
     def append(self, entry: NewEntry, *, keep: Collection[int] = ()) -> list[OutboxEntry]:
         with self._lock:
@@ -155,7 +143,7 @@ class SqliteOutbox(Outbox):
             return self._memory.append(entry, keep=keep)
 
     def _insert(self, entry: NewEntry) -> None:
-        with contextlib.nullcontext() if self._file is None else self._file.transaction():
+        with self._file.transaction():
             self._connection.execute(
                 "INSERT INTO event (event_id, task_id, server, type, seq, accepted_at_s, body, rank)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -220,6 +208,7 @@ class SqliteOutbox(Outbox):
             self._gone.add(key)
             found = size
         else:
+            self._file.changed()
             if key in self._gone:  # counted when it was sent
                 self._gone.discard(key)
                 return
@@ -275,5 +264,5 @@ class SqliteOutbox(Outbox):
             try:
                 self._retry_deletes()
             finally:
-                if self._file is None:
-                    self._connection.close()
+                if not self._shared:
+                    self._file.close()

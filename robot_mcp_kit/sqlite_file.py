@@ -3,61 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from robot_mcp_kit.errors import ConfigError
 
+logger = logging.getLogger(__name__)
+
 SYNC_MODES = ("normal", "full")
 _WAIT_FOR_FILE_S = 0.5
+_CHECKPOINT_CHANGES = 500
+"""So many changed rows are copied from the log into the file at a time; some megabytes of log."""
+_KEPT_LOG_BYTES = 4_000_000
+_MAX_LOG_BYTES = 16_000_000
 
 Rider = Callable[[sqlite3.Connection], None]
 
 
-def open_exclusive(path: Path, synchronous: str) -> sqlite3.Connection:
-    """A connection that keeps everybody else out of the file until it closes or its process dies.
-
-    Args:
-        path: the file, made if it is not there.
-        synchronous: SQLite's ``NORMAL`` (a killed process loses nothing) or ``FULL`` (nor does a power cut).
-
-    Raises:
-        sqlite3.OperationalError: somebody else has it, or it cannot be created.
-        sqlite3.DatabaseError: it is damaged or no SQLite file. (The former is one of these.)
-    """
-    connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, timeout=_WAIT_FOR_FILE_S
-    )
-    try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
-        connection.execute("BEGIN IMMEDIATE")  # takes the file for this process
-        connection.execute("COMMIT")
-        # Reads every page that matters: damage is found now and not at the first use.
-        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise sqlite3.DatabaseError("quick_check failed")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+class DamagedFileError(ConfigError):
+    """The file is no SQLite file, or a broken one. It was left as it is."""
 
 
 class SqliteFile:
     """A file for what must outlive the process. All methods may be called from any thread.
 
     Args:
-        path: the file; its folder is created. A second file of that name with ``.owner`` behind it says who
-            has it.
-        sync: ``normal`` or ``full``, see :func:`open_exclusive`.
+        path: the file; its folder is created. Beside it, ``.owner`` says who has it and ``.lock`` keeps
+            everybody else out until this object is closed or the process dies.
+        sync: SQLite's ``normal`` (a killed process loses nothing) or ``full`` (nor does a power cut).
         owner: how this process is called in the error that another one gets.
 
     Raises:
-        ConfigError: another process has the file (named), or it is damaged, or cannot be created. (A
-        ValueError.)
+        DamagedFileError: it is damaged or no SQLite file. (A ConfigError.)
+        ConfigError: another process has the file (named), or it cannot be created. (A ValueError.)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, sync: str = "normal", owner: str = "") -> None:
@@ -69,28 +53,37 @@ class SqliteFile:
         self._riders: list[Rider] = []
         self._after: list[Callable[[], None]] = []
         self._owner = self.path.with_name(f"{self.path.name}.owner")
+        self._lock_file: sqlite3.Connection | None = None
         self.connection = self._open(sync)
+        self.checkpoints = Checkpoints(self.path, self.lock)
         with contextlib.suppress(OSError):  # only words for a person
             self._owner.write_text(f"process {os.getpid()}{f', {owner}' if owner else ''}")
 
     def _open(self, sync: str) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return open_exclusive(self.path, sync.upper())
+            self._lock_file = _locked(self.path.with_name(f"{self.path.name}.lock"))
+            return _checked(self.path, sync)
         except sqlite3.OperationalError as exc:
+            self._unlock()
             if "locked" in str(exc):
                 raise ConfigError(
-                    f"{self.path} is in use by {self._who()}; one bridge, one file: stop that one, or name "
+                    f"{self.path} is in use by {self._who()}; one process, one file: stop that one, or name "
                     "another file"
                 ) from exc
             raise ConfigError(f"{self.path}: {exc}") from exc
         except sqlite3.DatabaseError as exc:
-            raise ConfigError(
+            self._unlock()
+            raise DamagedFileError(
                 f"{self.path} is damaged ({exc}), so what the robot was doing is not known. Make sure "
                 "that it stands still, then move the file away"
             ) from exc
         except OSError as exc:
             raise ConfigError(f"{self.path}: {exc}") from exc
+
+    def _unlock(self) -> None:
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def _who(self) -> str:
         try:
@@ -158,10 +151,134 @@ class SqliteFile:
                 raise
             for done in self._after:
                 done()
+            self.changed()
+
+    def changed(self) -> None:
+        """Tell of what was written outside :meth:`transaction`, or the log grows for ever."""
+        self.checkpoints.look(self.connection.total_changes)
 
     def close(self) -> None:
         """Let the file go. Harmless when repeated."""
+        self.checkpoints.close()
         with self.lock:
             self.connection.close()
             with contextlib.suppress(OSError):
                 self._owner.unlink()
+            self._unlock()
+
+
+class Checkpoints:
+    """Copies the log into the file now and then, on a thread of its own.
+
+    SQLite would do it inside some commit, with syncs of both files; on a slow disk that holds up whoever
+    writes, a stop as well, for as long as half a second. Here a writer waits only when it never pauses and
+    the log has grown past :data:`_MAX_LOG_BYTES`.
+
+    Args:
+        path: the file. Its thread is started when there is something to do.
+        lock: keeps the file's writer out.
+    """
+
+    def __init__(self, path: Path, lock: AbstractContextManager[Any]) -> None:
+        self._path, self._lock = path, lock
+        self._done_changes = 0
+        self._due = threading.Event()
+        self.idle = threading.Event()
+        """Set while nothing is being copied and nothing waits to be."""
+        self.idle.set()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def look(self, changes: int) -> None:
+        """Begin one when there were enough changes; costs nothing otherwise."""
+        if changes - self._done_changes < _CHECKPOINT_CHANGES or self._closed:
+            return
+        self._done_changes = changes
+        self.idle.clear()
+        self._due.set()
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name=f"checkpoints of {self._path.name}", daemon=True
+            )
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the thread. Harmless when repeated."""
+        self._closed = True
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while self._due.wait() and not self._closed:
+            self._due.clear()
+            try:
+                with contextlib.closing(sqlite3.connect(self._path, timeout=_WAIT_FOR_FILE_S)) as connection:
+                    self._copy(connection)
+            except sqlite3.Error as error:
+                logger.warning("%s: its log could not be copied into it: %s", self._path, error)
+            if not self._due.is_set():
+                self.idle.set()
+
+    def _copy(self, connection: sqlite3.Connection) -> None:
+        # Waits for nobody and holds up nobody. The log begins anew when nothing was written meanwhile.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        if self._path.with_name(f"{self._path.name}-wal").stat().st_size > _MAX_LOG_BYTES:
+            with self._lock:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the file open as a :class:`SqliteFile`. Makes no file.
+
+    Raises:
+        sqlite3.Error: it cannot be told.
+    """
+    lock_file = path.with_name(f"{path.name}.lock")
+    if not lock_file.exists():
+        return False
+    address = f"{lock_file.absolute().as_uri()}?mode=rw"
+    try:
+        with contextlib.closing(
+            sqlite3.connect(address, uri=True, isolation_level=None, timeout=_WAIT_FOR_FILE_S)
+        ) as connection:
+            connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            return True
+        raise
+    return False
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Holds an exclusive lock on a file until it is closed or the process dies."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=_WAIT_FOR_FILE_S
+    )
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _checked(path: Path, sync: str) -> sqlite3.Connection:
+    """A connection to a sound file."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=_WAIT_FOR_FILE_S
+    )
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {_KEPT_LOG_BYTES}")
+        connection.execute(f"PRAGMA synchronous = {sync.upper()}")
+        connection.execute("BEGIN IMMEDIATE")  # fails where an older version has the file
+        connection.execute("COMMIT")
+        # Reads every page that matters: damage is found now and not at the first use.
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise sqlite3.DatabaseError("quick_check failed")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

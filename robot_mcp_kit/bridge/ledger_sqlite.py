@@ -284,7 +284,8 @@ class SqliteLedger(Ledger, TaskJournal):
             self.flush()
         else:
             self._flush_is_due = True
-            loop.call_soon(self.flush)
+            # Behind what is begun in this turn of the loop and leaves in the next one.
+            loop.call_soon(loop.call_soon, self.flush)
 
     def _may_be_written(self, task_id: str, change: Change) -> bool:
         """The end of a goal waits for the end of its task: alone it would leave a task without an outcome."""

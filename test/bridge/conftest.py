@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from robot_mcp_kit.bridge.bridge import Bridge
-from robot_mcp_kit.bridge.ledger import MemoryLedger
+from robot_mcp_kit.bridge.ledger import Ledger, MemoryLedger
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskEvent, TaskInfo
 from robot_mcp_kit.skills.config import parse_config
@@ -72,7 +72,7 @@ class Rig:
     manager: TaskManager
     poster: EventPoster
     bridge: Bridge
-    ledger: MemoryLedger
+    ledger: Ledger
     events: list[TaskEvent] = field(default_factory=list)
 
     async def start(self, **more: Any) -> TaskInfo:
@@ -106,7 +106,7 @@ def make_rig(
     *,
     policy: str = "replace",
     result_timeout_s: str = "null",
-    ledger: MemoryLedger | None = None,
+    ledger: Ledger | None = None,
     **more: Any,
 ) -> Rig:
     clock = FakeClock(1000.0)

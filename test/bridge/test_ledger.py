@@ -320,6 +320,28 @@ def test_a_path_that_cannot_be_is_named(tmp_path: Path) -> None:
         SqliteFile(tmp_path / "ledger.db", sync="sometimes")
 
 
+def test_the_log_is_copied_into_the_file_by_another_thread(
+    open_file: Callable[..., SqliteFile], tmp_path: Path
+) -> None:
+    """No commit waits for that, and the log stays small however long the robot works."""
+    file = open_file(tmp_path / "busy.db")
+    assert file.connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,), "no commit does it"
+    outbox = SqliteOutbox(file)
+    log = tmp_path / "busy.db-wal"
+    longest = 0
+    for number in range(6000):
+        outbox.append(event(f"t{number}", 1))
+        outbox.remove(number + 1)
+        longest = max(longest, log.stat().st_size)
+        if number % 300 == 299:
+            assert file.checkpoints.idle.wait(30), "it ends by itself"
+    assert longest < 32_000_000
+    outbox.append(event("last", 1))
+    file.close()
+    reopened = SqliteOutbox(open_file(tmp_path / "busy.db"))
+    assert reopened.task_ids() == ["last"]
+
+
 def test_the_file_is_plain_sqlite_and_json(open_file: Callable[..., SqliteFile]) -> None:
     """An operator can read it, and nothing in it is executed."""
     file = open_file()

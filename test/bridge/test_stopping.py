@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.skills.base import GoalStatus
+from robot_mcp_kit.sqlite_file import SqliteFile
 
 from .conftest import Rig, make_rig, nav_feedback, settle, take_down
 
@@ -268,6 +271,26 @@ async def test_stop_cancels_everything_whoever_started_it() -> None:
     assert report.tasks[0].task_id in report.message
     assert {task.state for task in report.tasks} == {"cancelled"}
     await take_down(rig)
+
+
+async def test_stop_writes_nothing_before_every_cancel_is_on_the_wire(tmp_path: Path) -> None:
+    """B22: a disk may take half a second, and twenty goals are twenty rows."""
+    file = SqliteFile(tmp_path / "ledger.db")
+    rig = make_rig(ledger=SqliteLedger(file))
+    rig.port._one_at_a_time = False
+    rig.port.cancel_policy = "agree"
+    goals = [(await rig.accepted())[1] for _ in range(20)]
+    asked_when_writing: list[int] = []
+    file.ride_along(lambda _: asked_when_writing.append(len(rig.port.requests("cancel"))), lambda: None)
+    stopping = asyncio.ensure_future(rig.bridge.stop("the person in the room said so"))
+    await settle()
+    assert set(asked_when_writing) == {20}
+    for goal in goals:
+        goal.finish(GoalStatus.CANCELED)
+    await rig.clock.advance(5.0)
+    assert (await stopping).all_confirmed is True
+    await take_down(rig)
+    file.close()
 
 
 async def test_stop_when_nothing_runs_says_so(rig: Rig) -> None:

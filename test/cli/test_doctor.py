@@ -27,6 +27,7 @@ from robot_mcp_kit.ros.facts import ActionFacts, GraphFacts, PoseFacts
 from robot_mcp_kit.sim.domain import isolated_environment
 from robot_mcp_kit.sim.process import SimProcess
 from robot_mcp_kit.skills.config import parse_config
+from robot_mcp_kit.sqlite_file import SqliteFile
 from robot_mcp_kit.testing.receiver import DEFAULT_SECRET, RecordingReceiver, Reply
 
 ROOT = Path(__file__).parents[2]
@@ -445,17 +446,15 @@ def test_a_damaged_a_locked_and_an_impossible_ledger_fail(tmp_path: Path) -> Non
     assert check_ledger(str(damaged), bridge_runs=False).level == "FAILED"
     assert check_ledger(str(tmp_path / "no" / "folder" / "l.db"), bridge_runs=False).level == "FAILED"
     locked = tmp_path / "locked.db"
-    holder = sqlite3.connect(locked, isolation_level=None)
+    holder = SqliteFile(locked)
     try:
-        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
-        holder.execute("BEGIN EXCLUSIVE")
-        holder.execute("CREATE TABLE goal (id TEXT)")
         line = check_ledger(str(locked), bridge_runs=False)
         assert line.level == "FAILED"
         assert "another bridge" in line.fix[0]
         assert check_ledger(str(locked), bridge_runs=True).level == "ok", "a running bridge holds its file"
     finally:
         holder.close()
+    assert check_ledger(str(locked), bridge_runs=False).level == "ok", "nobody holds it now"
 
 
 def test_too_little_space_fails_the_disk(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_two_processes_cannot_share_the_file(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert "another process" in result.stdout, result.stderr
+    assert f"in use by process {os.getpid()}" in result.stdout, result.stderr
     outbox.close()
 
 

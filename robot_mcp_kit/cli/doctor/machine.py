@@ -19,6 +19,7 @@ import httpx
 
 from robot_mcp_kit.cli.doctor.report import Line, failed, ok, skipped, warning
 from robot_mcp_kit.skills.text import clean_text
+from robot_mcp_kit.sqlite_file import is_held
 
 TOKEN_VARIABLE = "ROBOT_MCP_TOKEN"  # noqa: S105 - the variable's name; server.auth has it, behind an mcp import
 LEAST_TOKEN_CHARACTERS = 16
@@ -150,6 +151,9 @@ def check_token(host: str, environment: Mapping[str, str]) -> Line:
 # -- files --------------------------------------------------------------------------------------------------
 
 
+ANOTHER_BRIDGE = "another bridge has it: stop that one"
+
+
 def check_ledger(path: str | None, *, bridge_runs: bool) -> Line:
     """Whether the ledger's file can be used; nothing is changed, and no file is left behind."""
     if path is None:
@@ -166,6 +170,10 @@ def check_ledger(path: str | None, *, bridge_runs: bool) -> Line:
                 "make the folder and give it to the user that runs the bridge (systemd: StateDirectory=)",
             )
     try:
+        if is_held(file):
+            if bridge_runs:
+                return ok("ledger", f"{file} is in use by the running bridge")
+            return failed("ledger", f"{file} is in use", ANOTHER_BRIDGE)
         # Not created, and not by root for a user who could not open it then.
         connection = sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=0.5, isolation_level=None
@@ -177,13 +185,7 @@ def check_ledger(path: str | None, *, bridge_runs: bool) -> Line:
         finally:
             connection.close()
     except sqlite3.OperationalError as error:
-        if "locked" in str(error) and bridge_runs:
-            return ok("ledger", f"{file} is in use by the running bridge")
-        fix = (
-            "another bridge has it: stop that one"
-            if "locked" in str(error)
-            else "check its owner and mode (ls -l)"
-        )
+        fix = ANOTHER_BRIDGE if "locked" in str(error) else "check its owner and mode (ls -l)"
         return failed("ledger", f"{file}: {error}", fix)
     except sqlite3.DatabaseError as error:
         verdict = str(error)
