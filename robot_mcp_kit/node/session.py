@@ -35,6 +35,8 @@ from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
 from robot_mcp_kit.server.auth import check_exposure
 from robot_mcp_kit.server.handles import Handles, load_key
 from robot_mcp_kit.server.operator import OperatorAccess, OperatorApi, host_names
+from robot_mcp_kit.server.promcp.profiles import Profile, build_profiles
+from robot_mcp_kit.server.promcp.surface import ProMcpSurface
 from robot_mcp_kit.server.serve import bind, serving
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig, load_config
@@ -82,6 +84,8 @@ class Prepared:
     routines: dict[str, Routine]
     world: RosWorld
     signals: RosSignals
+    profiles: list[Profile]
+    """Of the proMCP surface; none without that section."""
     handle_key: bytes | None
     """Signs the handles; kept beside the ledger, so that they outlive the process where tasks do."""
     memory: Memory | None = None
@@ -133,9 +137,12 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
                 ports.add_outputs(make_output_port(ros.node, ros.thread, config, signals, section))
             else:
                 ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
+        profiles = build_profiles(config, {**skills, **routines})
         name = ros.node.get_fully_qualified_name()
         secrets = [
-            secret.get_secret_value() for secret in (settings.token, settings.approval_secret) if secret
+            secret.get_secret_value()
+            for secret in (settings.token, settings.observer_token, settings.approval_secret)
+            if secret
         ]
         guard = make_guard(ros, config, skills, where, state_directory(settings.state_dir, name), secrets)
         undo.callback(guard.release)
@@ -153,6 +160,7 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         guard=guard,
         routines=routines,
         world=world,
+        profiles=profiles,
         signals=signals,
         handle_key=handle_key,
         memory=memory,
@@ -301,6 +309,8 @@ class Session:
         handles = Handles(manager, saved=bridge.ledger.saved_task, key=self.prepared.handle_key)
         config = self.prepared.config
         if self.prepared.listener is None:
+            if self.prepared.profiles:
+                logger.warning("promcp: the profiles are served over HTTP only, not with stdio")
             server = build_mcp_server(
                 bridge, manager, name=settings.server_name, catalog=catalog, handles=handles, config=config
             )
@@ -318,26 +328,53 @@ class Session:
         listener = self.prepared.listener
         port = int(listener.getsockname()[1])
         shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-        url = f"http://{shown}:{port}{MCP_PATH}"
+        base = f"http://{shown}:{port}"
+        url = f"{base}{MCP_PATH}"
         server = build_mcp_server(
             bridge,
             manager,
             name=settings.server_name,
             token=settings.token,
+            observer_token=settings.observer_token,
             url=url,
             catalog=catalog,
             handles=handles,
             config=config,
         )
         operator = self._operator_api(host_names(settings.host, port, settings.allowed_hosts))
+        promcp = self._promcp(bridge, manager, base)
         app = build_app(
-            server, host=settings.host, port=port, allowed_hosts=settings.allowed_hosts, operator=operator
+            server,
+            host=settings.host,
+            port=port,
+            allowed_hosts=settings.allowed_hosts,
+            operator=operator,
+            promcp=promcp,
         )
         async with serving(app, listener), self._announced(_reachable(settings.host), port):
             logger.info("%s answers MCP at %s", self.prepared.config.robot.name, url)
+            for path in [] if promcp is None else promcp.paths:
+                logger.info("proMCP at %s%s", base, path)
             print(f"bridge ready {url}", flush=True)
             self._open.set()
             await closed()
+            if promcp is not None:
+                await promcp.aclose()
+
+    def _promcp(self, bridge: Bridge, manager: TaskManager, base: str) -> ProMcpSurface | None:
+        settings, prepared = self.prepared.settings, self.prepared
+        if not prepared.profiles:
+            return None
+        return ProMcpSurface(
+            bridge,
+            manager,
+            prepared.config,
+            prepared.profiles,
+            name=settings.server_name,
+            token=settings.token,
+            observer_token=settings.observer_token,
+            url=base,
+        )
 
     def _operator_api(self, hosts: frozenset[str]) -> OperatorApi:
         held, secret = self.prepared.guard, self.prepared.settings.approval_secret

@@ -12,7 +12,7 @@ from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.ros.parameters import ParameterSpec
 from robot_mcp_kit.ros.thread import EXECUTORS
-from robot_mcp_kit.server.auth import TOKEN_VARIABLE
+from robot_mcp_kit.server.auth import OBSERVER_TOKEN_VARIABLE, TOKEN_VARIABLE
 from robot_mcp_kit.server.operator import APPROVAL_SECRET_VARIABLE
 from robot_mcp_kit.sqlite_file import SYNC_MODES
 
@@ -134,6 +134,8 @@ class NodeSettings(BaseModel):
     allowed_hosts: tuple[str, ...] = ()
     stdio: bool
     token: SecretStr | None = None
+    observer_token: SecretStr | None = None
+    """Of clients of the proMCP profiles that may look and stop, and move nothing."""
     ledger_file: Path | None = None
     ledger_sync: str = "normal"
     state_dir: Path | None = None
@@ -169,9 +171,21 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
             f"{APPROVAL_SECRET_VARIABLE}: is the same as {TOKEN_VARIABLE}, so a client could approve its own "
             "motions; choose another"
         )
+    observer = os.environ.get(OBSERVER_TOKEN_VARIABLE, "").strip()
+    if observer and not token:
+        raise ConfigError(
+            f"{OBSERVER_TOKEN_VARIABLE}: without {TOKEN_VARIABLE} no token is asked for, so everybody may "
+            "move the robot; set both"
+        )
+    if observer and observer in (token, approval):
+        raise ConfigError(
+            f"{OBSERVER_TOKEN_VARIABLE}: is the same as another secret, so it would allow more than to look; "
+            "choose another"
+        )
     return NodeSettings(
         **values,
         token=SecretStr(token) if token else None,
+        observer_token=SecretStr(observer) if observer else None,
         approval_secret=SecretStr(approval) if approval else None,
         bridge=_BRIDGE_DEFAULTS.model_copy(update=bridge),
     )

@@ -58,7 +58,7 @@ class Done(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     status: DoStatus
-    detail: str
+    detail: str | None
     timestamp: UtcTime
     applied_value: Measured | None = None
     previous_value: Measured | None = None
@@ -316,10 +316,10 @@ def _saved(info: TaskInfo) -> Done | None:
         return None
 
 
-def _words(skill: Skill, info: TaskInfo) -> str:
+def _words(skill: Skill, info: TaskInfo) -> str | None:
     if info.state == "succeeded":
         note = (info.result or {}).get("message") or (info.result or {}).get("note")
-        return str(note) if note else f"{skill.name} succeeded."
+        return str(note) if note else None
     if info.state == "cancelled":
         note = (info.progress or {}).get("note")
         return f"{skill.name} was cancelled. {note or ''}".strip()

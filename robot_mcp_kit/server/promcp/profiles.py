@@ -25,9 +25,10 @@ _NEEDS_SENSOR = {
     "arm_joints": "arm",
 }
 _OTHER_SURFACE = re.compile(
-    r"\b(get_task|cancel_task|list_tasks|await_task|wait_s|idempotency_key|[Aa]nswers (at once )?with a task|"
-    r"[Aa]nswers at once)\b"
+    r"\b(get_task|cancel_task|list_tasks|await_task|wait_s|idempotency_key|[Aa]nswers with a task|"
+    r"[Aa]nswers at once|triggers?|zone_entered|[Ww]ithout one)\b"
 )
+_SKILL_NAME = re.compile(r"(?P<before>\b(?:use|that is|with|by) )?\b(?P<name>[a-z]+(?:_[a-z]+)*)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -56,6 +57,20 @@ class Profile:
         tool = do_name(skill)
         return tool if tool in self.skills else None
 
+    def words(self, text: str) -> str:
+        """A text with the names of skills as this profile's tools; only where a name stands for a tool."""
+
+        def named(match: re.Match[str]) -> str:
+            name = match["name"]
+            meant = match["before"] or "_" in name  # "place" and "home" are also plain words
+            tool = (DO_STOP if name == "stop" else self.tool_of(name)) if meant else None
+            return match[0] if tool is None else f"{match['before'] or ''}{tool}"
+
+        look = "read_visible_objects"
+        if look in self.reads:
+            text = text.replace("look has told", f"{look} has told")
+        return _SKILL_NAME.sub(named, text)
+
     def suggestions(self, names: Iterable[str]) -> list[str]:
         """Suggestions in this profile's tool names; those that mean a tool it does not have are left out."""
         own = {"stop": DO_STOP, "get_task": "read_motion_progress", "list_tasks": "read_motion_progress"}
@@ -82,8 +97,16 @@ def do_name(skill: str) -> str:
 
 def own_words(description: str) -> str:
     """A skill's description without the sentences about how another surface answers."""
-    kept = [text for text in _SENTENCE.split(description.strip()) if not _OTHER_SURFACE.search(text)]
-    return " ".join(kept)
+    kept = (_own_part(sentence) for sentence in _SENTENCE.split(description.strip()))
+    return " ".join(sentence for sentence in kept if sentence)
+
+
+def _own_part(sentence: str) -> str:
+    if not _OTHER_SURFACE.search(sentence):
+        return sentence
+    parts = [part.strip() for part in sentence.rstrip(".").split(";")]
+    own = "; ".join(part for part in parts if not _OTHER_SURFACE.search(part))
+    return f"{own[0].upper()}{own[1:]}." if own else ""
 
 
 def build_profiles(config: RobotConfig, skills: Mapping[str, Skill]) -> list[Profile]:

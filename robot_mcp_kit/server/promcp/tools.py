@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from robot_mcp_kit.server.promcp.capability import (
     RobotReport,
 )
 from robot_mcp_kit.server.promcp.doing import KEPT_WORDS, Doing, Done
-from robot_mcp_kit.server.promcp.measuring import Measured
+from robot_mcp_kit.server.promcp.measuring import BASE, Measured
 from robot_mcp_kit.server.promcp.profiles import DO_STOP, Profile, own_words
 from robot_mcp_kit.server.requesters import requester_of
 from robot_mcp_kit.server.tools import make_tool
@@ -48,6 +49,7 @@ WAIT_SCHEMA: dict[str, Any] = {
     "default": MAX_WAIT_S,
     "description": "Longest wait for the end, in seconds; then the answer says in_progress.",
 }
+_SAYS_WHEN_NOT = re.compile(r"\b([Nn]ot|instead|never|only)\b")
 _DO_WORDS = (
     f"Waits for the end, at most {MAX_WAIT_S:g} s; a longer motion answers status partial with in_progress "
     "true: repeat the call with the same key and arguments to go on waiting. The same key never moves the "
@@ -112,7 +114,7 @@ def do_tool(tool: str, skill: Skill, profile: Profile, doing: Doing) -> Tool:
         tool,
         call,
         title=skill.title,
-        description=describe_do(skill, doing),
+        description=describe_do(skill, profile, doing),
         schema=schema,
         output_model=RobotDoResponse,
         annotations=ToolAnnotations(
@@ -134,15 +136,23 @@ async def _do(
     )
 
 
-def describe_do(skill: Skill, doing: Doing) -> str:
+def describe_do(skill: Skill, profile: Profile, doing: Doing) -> str:
     """What a planner reads: the skill's own words, then how this surface answers."""
+    own = profile.words(own_words(skill.briefing()))
     return " ".join(
         [
-            own_words(skill.briefing()),
+            own,
+            *([] if _SAYS_WHEN_NOT.search(own) else [_not_for(doing.parts(skill))]),
             f"Side effects: {', '.join(doing.side_effects(skill))}.",
             _DO_WORDS,
         ]
     )
+
+
+def _not_for(parts: frozenset[str]) -> str:
+    if parts == {BASE}:
+        return "Not for moving the arm or the gripper."
+    return "Not for driving." if BASE not in parts else "Not for anything but this."
 
 
 def respond(done: Done, key: str, profile: Profile) -> RobotDoResponse:
@@ -154,7 +164,8 @@ def respond(done: Done, key: str, profile: Profile) -> RobotDoResponse:
         compensable=hint is not None,
         compensation_hint=hint,
         suggestions=profile.suggestions(done.suggestions),
-        **done.model_dump(exclude={"undo", "suggestions"}),
+        detail=None if done.detail is None else profile.words(done.detail),
+        **done.model_dump(exclude={"undo", "suggestions", "detail"}),
     )
 
 
@@ -170,6 +181,9 @@ def _answer(tool: str, response: RobotDoResponse) -> CallToolResult:
     )
 
 
+_LEFT_OUT: Any = {part: {"measured_at", "confidence"} for part in Measured.model_fields}
+
+
 def sentence(tool: str, response: RobotDoResponse) -> str:
     """The response in words; every fact in it is one of its fields."""
     said = [f"{tool}: {response.status}."]
@@ -178,7 +192,7 @@ def sentence(tool: str, response: RobotDoResponse) -> str:
     if response.error_code:
         said.append(f"Code {response.error_code}.")
     for words, value in (("Before", response.previous_value), ("After", response.applied_value)):
-        facts = {} if value is None else value.model_dump(mode="json", exclude_none=True)
+        facts = {} if value is None else value.model_dump(mode="json", exclude_none=True, exclude=_LEFT_OUT)
         if facts:
             said.append(f"{words}: {facts_of(facts)}.")
     if response.side_effects:
