@@ -24,15 +24,16 @@ from robot_mcp_kit.safety.principals import Requester
 from robot_mcp_kit.safety.refusals import SafetyRefused, is_safety_code
 from robot_mcp_kit.tasks import TaskManager
 
-_BEFORE_APPROVAL = frozenset({None, "waiting"})
+_BEFORE_APPROVAL = (None,)
+"""A task has no phase before its goal is asked about."""
 
 
 class BridgedRobot(GuardedRobot):
     """As :class:`GuardedRobot`, for an adapter that starts goals of a bridge with the same guard.
 
     An action is asked for once, as the goal that carries it out; its approval, its interlocks and its line in
-    the audit trail are the goal's. A person who approves the goal in the operator's list, and one who approves
-    the protocol's request, approve the same thing.
+    the audit trail are the goal's. Whether a person approves the goal in the operator's list or
+    the protocol's request is the same.
 
     Args:
         adapter: over the bridge.
