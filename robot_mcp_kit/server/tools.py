@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Protocol
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
@@ -23,9 +23,10 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetad
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ConfigDict
 
-from robot_mcp_kit.bridge.bridge import Bridge
+from robot_mcp_kit.bridge.bridge import Bridge, Started
 from robot_mcp_kit.bridge.stop_report import StopReport
 from robot_mcp_kit.errors import ArgumentError, TaskError
+from robot_mcp_kit.safety.principals import Requester
 from robot_mcp_kit.safety.refusals import SafetyRefused
 from robot_mcp_kit.server.answers import outcome, started
 from robot_mcp_kit.server.handles import Handles
@@ -38,7 +39,7 @@ from robot_mcp_kit.server.waiting import (
     check_wait,
     wait_for_end,
 )
-from robot_mcp_kit.skills.base import Skill
+from robot_mcp_kit.skills.base import Skill, SkillArguments
 from robot_mcp_kit.skills.routines.routine import Routine
 
 logger = logging.getLogger(__name__)
@@ -116,17 +117,31 @@ def make_tool(
 
 def input_schema(skill: Skill) -> dict[str, Any]:
     """The JSON Schema of a skill's tool: its own arguments, ``triggers``, ``idempotency_key``, ``wait_s``."""
-    schema = skill.arguments.model_json_schema()
+    return motion_input(skill.arguments, skill.trigger_types)
+
+
+def motion_input(
+    arguments: type[SkillArguments], trigger_types: Collection[str], *, keyed: bool = True
+) -> dict[str, Any]:
+    """The JSON Schema of a tool that begins a motion.
+
+    Args:
+        arguments: its own.
+        trigger_types: that its motion can be watched by.
+        keyed: it takes an ``idempotency_key``.
+    """
+    schema = arguments.model_json_schema()
     properties = schema.setdefault("properties", {})
     properties["triggers"] = TRIGGER_SCHEMA | {
         "description": (
             "Conditions to be told of by an event, each at most once, e.g. "
             '{"type": "eta_below", "seconds": 10}. Known here: '
-            + (", ".join(sorted(skill.trigger_types)) or "none")
+            + (", ".join(sorted(trigger_types)) or "none")
             + "."
         )
     }
-    properties["idempotency_key"] = IDEMPOTENCY_SCHEMA
+    if keyed:
+        properties["idempotency_key"] = IDEMPOTENCY_SCHEMA
     properties["wait_s"] = WAIT_SCHEMA
     schema["additionalProperties"] = False
     return schema
@@ -135,33 +150,15 @@ def input_schema(skill: Skill) -> dict[str, Any]:
 def skill_tool(skill: Skill, bridge: Bridge, handles: Handles) -> Tool:
     """The tool that starts a skill: answers at once with its task, or waits for the end."""
 
+    def begin(
+        arguments: dict[str, Any], *, triggers: Any, idempotency_key: Any, requester: Requester
+    ) -> Started:
+        return bridge.begin(
+            skill.name, arguments, triggers=triggers, idempotency_key=idempotency_key, requester=requester
+        )
+
     async def call(arguments: dict[str, Any], ctx: Context[Any, Any]) -> CallToolResult:
-        arguments = dict(arguments)
-        triggers = _from_text(arguments.pop("triggers", None))
-        key = arguments.pop("idempotency_key", None)
-        try:
-            wait_s = check_wait(arguments.pop("wait_s", None))
-            begun = bridge.begin(
-                skill.name,
-                arguments,
-                triggers=triggers,
-                idempotency_key=key,
-                requester=requester_of(ctx),
-            )
-        except ArgumentError as error:
-            return argument_refused(error)
-        except TaskError as error:
-            return task_refused(error)
-        info, started_now = begun.info, not begun.existing
-        if wait_s <= 0:
-            return started(info, handles, started_now=started_now)
-        try:
-            await wait_for_end(handles.manager, info.task_id, wait_s, tell=ProgressTeller(ctx))
-        except asyncio.CancelledError:
-            if key is None:
-                cancel_left_alone(handles.manager, info.task_id)
-            raise
-        return outcome(handles.get(info.task_id) or info, handles, started_now=started_now)
+        return await answer_motion(begin, arguments, ctx, handles)
 
     return make_tool(
         skill.name,
@@ -173,6 +170,46 @@ def skill_tool(skill: Skill, bridge: Bridge, handles: Handles) -> Tool:
         annotations=_annotations(skill),
         with_context=True,
     )
+
+
+class Begin(Protocol):
+    """Begins a motion: its own arguments, and what every motion's call may say besides."""
+
+    def __call__(
+        self, arguments: dict[str, Any], *, triggers: Any, idempotency_key: Any, requester: Requester
+    ) -> Started:
+        """
+        Raises:
+            ArgumentError: an argument is wrong; nothing moved.
+            TaskError: refused for another reason; nothing moved.
+        """
+        ...
+
+
+async def answer_motion(
+    begin: Begin, arguments: dict[str, Any], ctx: Context[Any, Any], handles: Handles
+) -> CallToolResult:
+    """Begin a motion and answer at once, or with ``wait_s`` at its end."""
+    arguments = dict(arguments)
+    triggers = _from_text(arguments.pop("triggers", None))
+    key = arguments.pop("idempotency_key", None)
+    try:
+        wait_s = check_wait(arguments.pop("wait_s", None))
+        begun = begin(arguments, triggers=triggers, idempotency_key=key, requester=requester_of(ctx))
+    except ArgumentError as error:
+        return argument_refused(error)
+    except TaskError as error:
+        return task_refused(error)
+    info, started_now = begun.info, not begun.existing
+    if wait_s <= 0:
+        return started(info, handles, started_now=started_now)
+    try:
+        await wait_for_end(handles.manager, info.task_id, wait_s, tell=ProgressTeller(ctx))
+    except asyncio.CancelledError:
+        if key is None:
+            cancel_left_alone(handles.manager, info.task_id)
+        raise
+    return outcome(handles.get(info.task_id) or info, handles, started_now=started_now)
 
 
 def _annotations(skill: Skill) -> ToolAnnotations:
