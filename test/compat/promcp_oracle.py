@@ -77,6 +77,36 @@ def ask(command: Path, tools: list[dict[str, Any]], file: Path) -> dict[str, Any
     return {**json.loads(done.stdout), "exit_code": done.returncode}
 
 
+_MANY = """
+import contextlib, io, json, sys
+from promcp.linter.cli import main
+for file in sys.argv[1:]:
+    said, sys.argv = io.StringIO(), ["promcp-lint", "--strict", "--json", file]
+    try:
+        with contextlib.redirect_stdout(said):
+            code = main()
+    except SystemExit as end:
+        code = end.code
+    print(json.dumps({**json.loads(said.getvalue()), "exit_code": code or 0}))
+"""
+"""The command's own entry point for one file after the other: a process for each would take minutes."""
+
+
+def ask_many(command: Path, many: dict[str, list[dict[str, Any]]], folder: Path) -> dict[str, dict[str, Any]]:
+    """As :func:`ask` for many lists of tools, in one process."""
+    files = {name: folder / f"{number}.json" for number, name in enumerate(many)}
+    for name, file in files.items():
+        file.write_text(json.dumps({"tools": many[name]}))
+    done = subprocess.run(
+        [command.with_name("python"), "-c", _MANY, *files.values()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return dict(zip(files, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
 def codes(verdict: dict[str, Any]) -> set[str]:
     """Every code in a verdict."""
     findings = [*verdict["server"], *(found for tool in verdict["tools"] for found in tool["findings"])]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from robot_mcp_kit.skills.config.types import Name, Section
 
 ReadName = Literal[
     "robot_pose", "battery_charge", "visible_objects", "gripper_state", "arm_joints", "motion_progress"
 ]
-ProfileName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+
+
+def _profile_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,31}", name):
+        raise ValueError(
+            "a profile's name is part of its address: lowercase letters, digits and _, at most 32"
+        )
+    return name
+
+
+ProfileName = Annotated[str, AfterValidator(_profile_name)]
 
 
 class ProfileSection(Section):
