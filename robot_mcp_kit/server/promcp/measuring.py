@@ -118,7 +118,7 @@ def unmoved(before: Measured, after: Measured, began: datetime) -> frozenset[str
     told = {
         part
         for part, value in after.parts.items()
-        if part in before.parts and value.measured_at > began  # type: ignore[attr-defined]
+        if part in before.parts and value.measured_at >= began  # type: ignore[attr-defined]
     }
     return frozenset(part for part in told if _same(before.parts[part], after.parts[part]))
 

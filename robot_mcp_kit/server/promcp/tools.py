@@ -16,6 +16,7 @@ from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.promcp.contracts import PROMCP_VERSION, DoResponse, Intent
 from robot_mcp_kit.promcp.lint import CAN_DO
 from robot_mcp_kit.promcp.memory import MAX_KEY_CHARS
+from robot_mcp_kit.promcp.schemas import inline_refs
 from robot_mcp_kit.server.answers import facts_of
 from robot_mcp_kit.server.auth import may_operate
 from robot_mcp_kit.server.promcp.capability import (
@@ -117,6 +118,7 @@ def do_tool(tool: str, skill: Skill, profile: Profile, doing: Doing) -> Tool:
         description=describe_do(skill, profile, doing),
         schema=schema,
         output_model=RobotDoResponse,
+        output_schema=do_schema(skill),
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True
         ),
@@ -147,6 +149,17 @@ def describe_do(skill: Skill, profile: Profile, doing: Doing) -> str:
             _DO_WORDS,
         ]
     )
+
+
+def do_schema(skill: Skill) -> dict[str, Any]:
+    """What the tool of a skill answers, with the skill's own facts."""
+    schema = RobotDoResponse.model_json_schema(mode="serialization")
+    schema["properties"]["result"] = {
+        "anyOf": [inline_refs(skill.result_schema()), {"type": "null"}],
+        "default": None,
+        "description": f"Facts of {skill.name}; null until it has succeeded.",
+    }
+    return schema
 
 
 def _not_for(parts: frozenset[str]) -> str:
