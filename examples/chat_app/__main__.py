@@ -28,11 +28,18 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--mission", help="begin this mission, or go on with it")
     parser.add_argument("--place", default="kitchen")
-    parser.add_argument("--silence", type=float, default=15.0, help="poll after so many silent seconds")
+    parser.add_argument(
+        "--silence", type=float, default=15.0, metavar="S", help="ask about a task after so long a silence"
+    )
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
-    app = ChatApp(args.config, args.db, timing=Timing(silence_s=args.silence, unreachable_s=args.silence))
+    timing = Timing(
+        silence_s=args.silence,
+        unreachable_s=args.silence,
+        vanished_again_s=min(Timing().vanished_again_s, args.silence),
+    )
+    app = ChatApp(args.config, args.db, timing=timing)
     if args.mission:
         app.begin(args.mission, args.place)
     uvicorn.run(app.asgi(), host="127.0.0.1", port=args.port, log_level="warning")

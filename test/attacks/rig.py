@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import itertools
 import json
 import os
@@ -12,13 +14,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 
+from robot_mcp_kit.cli import main
 from robot_mcp_kit.signing import SIGNATURE_PREFIX, sign
 from robot_mcp_kit.sim.domain import isolated_environment
 
@@ -32,7 +36,7 @@ STRICT = """
 # A person for every motion.
 safety:
   approval: required
-  approval_timeout_s: 20.0
+  approval_timeout_s: 12.0
   max_pending: 5
   geofence:
     floors:
@@ -328,8 +332,10 @@ class Rig:
     async def waiting(self) -> list[dict[str, Any]]:
         return list((await self.api("GET", "/api/approvals")).json()["approvals"])
 
-    async def decide(self, token: str, action: str = "approve", **more: Any) -> httpx.Response:
-        content = {"action": action, "token": token, "approver": "ann"}
+    async def decide(
+        self, token: str, action: str = "approve", *, reason: str = "", **more: Any
+    ) -> httpx.Response:
+        content = {"action": action, "token": token, "approver": "ann", "reason": reason}
         return await self.api("POST", "/api/approvals", content, **more)
 
     # -- steps that attacks share ---------------------------------------------------------------------------
@@ -386,23 +392,40 @@ class Rig:
         await self.session.call("stop")
 
 
+@contextlib.asynccontextmanager
+async def attacking(bridge: Bridge, probe: Probe) -> AsyncIterator[Rig]:
+    """A client's session with a bridge that is up, and the operator beside it."""
+    session = await Session.open(bridge.url)
+    rig = Rig(bridge, probe, session)
+    try:
+        await rig.settled()
+        yield rig
+    finally:
+        for one in (session, *rig.sessions):
+            await one.close()
+
+
 def audit_file(bridge: Bridge) -> Path:
     return sorted((bridge.state_dir / "audit").glob("*.jsonl"))[-1]
 
 
-def cli(bridge: Bridge, *words: str) -> subprocess.CompletedProcess[str]:
-    """``robot-mcp-kit`` as the operator types it."""
-    environment = {
-        **os.environ,
-        "ROBOT_MCP_STATE_DIR": str(bridge.state_dir),
-        "ROBOT_MCP_OPERATOR_KEY": OPERATOR_KEY,
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "robot_mcp_kit", *words],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command has said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def cli(bridge: Bridge, *words: str) -> Said:
+    """``robot-mcp-kit`` as the operator types it, without the start of an interpreter."""
+    environment = {"ROBOT_MCP_STATE_DIR": str(bridge.state_dir), "ROBOT_MCP_OPERATOR_KEY": OPERATOR_KEY}
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code = main(words)
+    return Said(code, out.getvalue(), err.getvalue())

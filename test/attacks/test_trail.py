@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import json
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,54 +15,27 @@ import pytest
 
 from robot_mcp_kit.safety.assemble import STANDING_FOLDER, write_standing
 from robot_mcp_kit.safety.standing import DEMO_KEY, sign
-from robot_mcp_kit.sim.process import SimProcess
 from robot_mcp_kit.skills.config.safety import StandingApprovalSection
 
-from .rig import OPERATOR_KEY, STRICT, Bridge, Probe, Rig, Session, audit_file, cli, code_of, skills_file
+from .conftest import Attacked
+from .rig import (
+    BOUND_S,
+    OPERATOR_KEY,
+    STRICT,
+    Bridge,
+    Probe,
+    Rig,
+    attacking,
+    audit_file,
+    cli,
+    code_of,
+    skills_file,
+)
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(300)]
 
 HERE = Path(__file__).parent
 OPEN = STRICT.replace("approval: required", "approval: standing")
-
-
-@pytest.fixture(scope="module")
-def sim(ros_domain_id: int) -> Iterator[SimProcess]:
-    with SimProcess(domain_id=ros_domain_id, real_time_factor=3.0) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def probe(ros_domain_id: int, sim: SimProcess) -> Iterator[Probe]:
-    probe = Probe(ros_domain_id)
-    yield probe
-    probe.close()
-
-
-Attacked = Callable[..., Any]
-
-
-@pytest.fixture
-def attacked(ros_domain_id: int, probe: Probe, tmp_path: Path) -> Attacked:
-    """A bridge with a client and its operator, ended with the block."""
-
-    @asynccontextmanager
-    async def open_one(*, safety: str = STRICT, **more: Any) -> AsyncIterator[Rig]:
-        bridge = Bridge(ros_domain_id, tmp_path, skills_file(tmp_path, safety), **more)
-        try:
-            session = await Session.open(bridge.url)
-            try:
-                rig = Rig(bridge, probe, session)
-                await rig.settled()
-                yield rig
-            finally:
-                await session.close()
-        finally:
-            if bridge.process.poll() is None:
-                bridge.end()
-            bridge.close()
-
-    return open_one
 
 
 def events_of(bridge: Bridge) -> list[dict[str, Any]]:
@@ -78,7 +50,7 @@ async def test_killed_between_the_audit_record_and_the_goal(attacked: Attacked, 
         with contextlib.suppress(httpx.TransportError):  # it may die before it has answered
             await rig.decide(token)
         bridge = rig.bridge
-        assert bridge.process.wait(20) == -signal.SIGKILL
+        assert bridge.process.wait(BOUND_S) == -signal.SIGKILL
     found = cli(bridge, "audit", "verify")
     assert found.returncode == 0, found.stdout
     assert "may or may not have reached its server" in found.stdout
@@ -96,6 +68,10 @@ async def test_killed_between_the_goal_and_its_result(
 ) -> None:
     """With a ledger the goal is followed and its end written under the same request; without, it is open."""
     options = ("--ros-args", "-p", f"ledger_file:={tmp_path / 'ledger.db'}") if ledger else ()
+
+    async def stands() -> bool:
+        return abs(probe.truth()["speed"]) < 0.01
+
     before = probe.actuations()
     async with attacked(options=options) as rig:
         # Two places: the robot of this module must have a way to go each time.
@@ -116,6 +92,9 @@ async def test_killed_between_the_goal_and_its_result(
         if ledger:
             ended = await rig.ended(task_id)
             assert ended["state"] == "succeeded", ended
+        else:
+            await rig.session.call("stop")
+            await rig.until(stands)
         bridge = rig.bridge
     chain = [one for one in events_of(bridge) if one.get("task_id") == task_id]
     assert [one["event"] for one in chain if one["event"] != "requested"] == [
@@ -128,13 +107,6 @@ async def test_killed_between_the_goal_and_its_result(
     assert found.returncode == 0, found.stdout
     assert ("open: request" in found.stdout) is not ledger
     assert probe.actuations() - before == 1
-
-    async def stands() -> bool:
-        return abs(probe.truth()["speed"]) < 0.01
-
-    async with attacked() as rig:
-        await rig.session.call("stop")
-        await rig.until(stands)
 
 
 async def test_a_full_disk_moves_nothing(attacked: Attacked, probe: Probe) -> None:
@@ -158,8 +130,9 @@ async def test_a_full_disk_moves_nothing(attacked: Attacked, probe: Probe) -> No
 
 @pytest.mark.parametrize("how", ["truncated", "removed", "replaced"])
 async def test_a_trail_touched_under_the_running_bridge_moves_nothing(
-    attacked: Attacked, probe: Probe, how: str
+    attacked: Attacked, probe: Probe, ros_domain_id: int, tmp_path: Path, how: str
 ) -> None:
+    """R35, R38; and no bridge starts on a trail that was changed."""
     before = probe.actuations()
     async with attacked() as rig:
         _, token = await rig.ask()
@@ -178,93 +151,116 @@ async def test_a_trail_touched_under_the_running_bridge_moves_nothing(
     assert probe.actuations() == before
     if how == "removed":  # cut off after the last sync, nothing but a torn line tells
         assert cli(bridge, "audit", "verify").returncode == 1
+    if how == "replaced":
+        _does_not_start_on_a_changed_trail(bridge, ros_domain_id, tmp_path)
 
 
-async def test_a_bridge_does_not_start_on_a_trail_that_was_changed(
-    attacked: Attacked, ros_domain_id: int, tmp_path: Path
-) -> None:
-    async with attacked() as rig:
-        await rig.ask()
-        bridge = rig.bridge
+def _does_not_start_on_a_changed_trail(bridge: Bridge, domain: int, folder: Path) -> None:
     file = audit_file(bridge)
     file.write_bytes(file.read_bytes().replace(b"spin", b"spun"))
     assert cli(bridge, "audit", "verify").returncode == 1
-    again = Bridge(ros_domain_id, tmp_path, tmp_path / "skills.yaml", ready=False)
-    assert again.process.wait(30) == 2
+    again = Bridge(domain, folder, folder / "skills.yaml", ready=False)
+    assert again.process.wait(BOUND_S) == 2
     again.close()
     assert "nothing starts on a broken trail" in again.log.read_text()
 
 
-def put_standing(folder: Path, key: str = OPERATOR_KEY, **more: Any) -> StandingApprovalSection:
-    approval = sign(
-        StandingApprovalSection.model_validate(
-            {"id": "a", "operator": "ann", "robot": "demo_robot", "skills": ["spin", "navigate_to"], **more}
-        ),
-        key,
-    )
-    (folder / "state" / STANDING_FOLDER).mkdir(parents=True, exist_ok=True)
-    write_standing(approval, folder / "state" / STANDING_FOLDER / "a.yaml")
-    return approval
+def put_standing(folder: Path, ident: str, skill: str, key: str = OPERATOR_KEY, **more: Any) -> Path:
+    """A standing approval in a node's state directory, signed."""
+    words = {"id": ident, "operator": "ann", "robot": "demo_robot", "skills": [skill], **more}
+    approval = sign(StandingApprovalSection.model_validate(words), key)
+    file = folder / "state" / STANDING_FOLDER / f"{ident}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_standing(approval, file)
+    return file
 
 
-async def test_a_standing_approval_is_used_as_often_as_it_says_over_restarts(
+async def test_standing_approvals_count_over_restarts_and_new_ones_hold_after_the_next(
     attacked: Attacked, probe: Probe, tmp_path: Path
 ) -> None:
-    put_standing(tmp_path, max_count=3)
+    """One was put there before the first start, another is signed on the command line while that runs."""
+    put_standing(tmp_path, "a", "spin", max_count=3)
+    wish = tmp_path / "tour.yaml"
+    wish.write_text("id: tour\noperator: Ann\nrobot: demo_robot\nskills: [gripper]\nmax_count: 1\n")
     before = probe.actuations()
-    for _ in range(2):
-        async with attacked(safety=OPEN) as rig:
-            for _ in range(3):
-                answer = await rig.session.call("spin", angle_rad=0.2)
-                task_id = answer["result"]["structuredContent"]["task_id"]
-                task = await rig.session.task(task_id)
-                async with asyncio.timeout(20):
-                    while task["state"] == "running":
-                        if (task["progress"] or {}).get("phase") == "awaiting_approval":
-                            await rig.session.call("cancel_task", task_id=task_id)
-                        task = await rig.session.task(task_id)
-            bridge = rig.bridge
-    assert probe.actuations() - before == 3
+    async with attacked(safety=OPEN) as rig:
+        for _ in range(2):
+            assert await happened(rig, "spin", angle_rad=0.2)
+        assert not await happened(rig, "gripper", command="open")
+        signed = cli(rig.bridge, "approve", "--standing", str(wish))
+        assert signed.returncode == 0, signed.stderr
+    async with attacked(safety=OPEN) as rig:
+        assert await happened(rig, "spin", angle_rad=0.2)
+        assert not await happened(rig, "spin", angle_rad=0.2)
+        assert await happened(rig, "gripper", command="open")
+        assert not await happened(rig, "gripper", command="close")
+        bridge = rig.bridge
+    assert probe.actuations() - before == 4
     used = [one["approval"]["standing"] for one in events_of(bridge) if one.get("decision") == "allowed"]
     assert [(one["id"], one["operator"], one["use"], one["of"]) for one in used] == [
-        ("a", "ann", number, 3) for number in (1, 2, 3)
+        *(("a", "ann", number, 3) for number in (1, 2, 3)),
+        ("tour", "Ann", 1, 1),
     ]
 
 
-@pytest.mark.parametrize(
-    "forgery",
-    ["another key", "the demo key", "widened", "another robot", "outside its place", "used up by the clock"],
-)
+async def happened(rig: Rig, tool: str, **arguments: Any) -> bool:
+    """Whether the motion happened; one that waits for a person is cancelled."""
+    answer = await rig.session.call(tool, **arguments)
+    assert code_of(answer) == "task", answer
+    task_id = answer["result"]["structuredContent"]["task_id"]
+    task = await rig.session.task(task_id)
+    async with asyncio.timeout(20):
+        while task["state"] == "running":
+            if (task["progress"] or {}).get("phase") == "awaiting_approval":
+                await rig.session.call("cancel_task", task_id=task_id)
+            task = await rig.session.task(task_id)
+    return bool(task["state"] == "succeeded")
+
+
+FORGERIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "another key": ("spin", {"angle_rad": 0.2}),
+    "the demo key": ("drive_on_heading", {"distance_m": 0.2}),
+    "widened": ("gripper", {"command": "open"}),
+    "another robot": ("move_arm", {"target": "home"}),
+    "outside its place": ("navigate_to", {"place": "kitchen"}),
+    "out of its time": ("dock", {}),
+}
+"""What is wrong with a standing approval -> the motion that it would allow."""
+
+
+@pytest.fixture(scope="module")
+def forged(ros_domain_id: int, probe: Probe, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+    """A bridge with six standing approvals that do not cover what they seem to, and one good one."""
+    folder = tmp_path_factory.mktemp("forged")
+    put_standing(folder, "good", "back_up")
+    put_standing(folder, "key", "spin", key="somebody else's key")
+    put_standing(folder, "demo", "drive_on_heading", key=DEMO_KEY)
+    file = put_standing(folder, "widened", "wait")
+    file.write_text(file.read_text().replace('"wait"', '"wait", "gripper"'))
+    assert "gripper" in file.read_text()
+    put_standing(folder, "robot", "move_arm", robot="robot7")
+    corner = [[9.0, 0.0], [12.0, 0.0], [12.0, 3.0]]
+    put_standing(folder, "place", "navigate_to", place={"polygon_m": corner})
+    put_standing(folder, "time", "dock", not_after="2020-01-01T00:00:00Z")
+    bridge = Bridge(ros_domain_id, folder, skills_file(folder, OPEN))
+    yield bridge
+    bridge.end()
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
 async def test_a_standing_approval_that_does_not_cover_the_motion_moves_nothing(
-    attacked: Attacked, probe: Probe, tmp_path: Path, forgery: str
+    forged: Bridge, probe: Probe, forgery: str
 ) -> None:
-    if forgery == "another key":
-        put_standing(tmp_path, key="somebody else's key")
-    elif forgery == "the demo key":
-        put_standing(tmp_path, key=DEMO_KEY)
-    elif forgery == "widened":
-        put_standing(tmp_path, skills=["navigate_to"])
-        file = tmp_path / "state" / STANDING_FOLDER / "a.yaml"
-        file.write_text(file.read_text().replace('"navigate_to"', '"navigate_to", "spin"'))
-    elif forgery == "another robot":
-        put_standing(tmp_path, robot="robot7")
-    elif forgery == "outside its place":
-        put_standing(tmp_path, place={"polygon_m": [[9.0, 0.0], [12.0, 0.0], [12.0, 3.0]]})
-    else:
-        put_standing(tmp_path, not_after="2020-01-01T00:00:00Z")
+    tool, arguments = FORGERIES[forgery]
     before = probe.actuations()
-    async with attacked(safety=OPEN) as rig:
-        task_id, _ = await rig.ask("spin", angle_rad=0.2)
-        await rig.session.call("cancel_task", task_id=task_id)
+    async with attacking(forged, probe) as rig:
+        assert not await happened(rig, tool, **arguments)
     assert probe.actuations() == before
 
 
-async def test_many_small_motions_are_one_large_motion(
-    attacked: Attacked, probe: Probe, tmp_path: Path
-) -> None:
-    put_standing(tmp_path, skills=["back_up"])
+async def test_many_small_motions_are_one_large_motion(forged: Bridge, probe: Probe) -> None:
     before = probe.truth()["travelled_m"]
-    async with attacked(safety=OPEN) as rig:
+    async with attacking(forged, probe) as rig:
         codes: list[str] = []
         while len(codes) < 10:
             answer = await rig.session.call("back_up", distance_m=0.1)
@@ -276,18 +272,3 @@ async def test_many_small_motions_are_one_large_motion(
                 await rig.ended(answer["result"]["structuredContent"]["task_id"])
         assert codes.count("SAFETY_RATE") == 5
     assert probe.truth()["travelled_m"] - before < 0.7
-
-
-async def test_what_the_operator_signs_on_the_command_line_holds_after_a_restart(
-    attacked: Attacked, probe: Probe, tmp_path: Path
-) -> None:
-    wish = tmp_path / "tour.yaml"
-    wish.write_text("id: tour\noperator: Ann\nrobot: demo_robot\nskills: [spin]\nmax_count: 1\n")
-    async with attacked(safety=OPEN) as rig:
-        signed = cli(rig.bridge, "approve", "--standing", str(wish))
-        assert signed.returncode == 0, signed.stderr
-    before = probe.actuations()
-    async with attacked(safety=OPEN) as rig:
-        answer = await rig.session.call("spin", angle_rad=0.2)
-        assert (await rig.ended(answer["result"]["structuredContent"]["task_id"]))["state"] == "succeeded"
-    assert probe.actuations() - before == 1

@@ -77,7 +77,7 @@ class MissionRig:
         self.chat = self.make_chat(None)
 
     def make_chat(self, mission: str | None) -> Process:
-        arguments = ["--db", str(self.folder / "chat.db"), "--port", str(self.chat_port), "--silence", "2"]
+        arguments = ["--db", str(self.folder / "chat.db"), "--port", str(self.chat_port), "--silence", "0.5"]
         arguments += ["--mission", mission] if mission else []
         return Process(
             [sys.executable, "-m", "examples.chat_app", *arguments],

@@ -159,13 +159,23 @@ _schema = st.recursive(
             "type": st.sampled_from(["object", "string", "number", "array", "nonsense", 5]),
             "pattern": st.sampled_from(["a+", "(a+)+$", "(?<n>x)", "[", "\\p{L}", 5]),
             "$ref": st.sampled_from(
-                ["#", "#/$defs/a", "http://evil.example/x.json", "file:///etc/passwd", 5]
+                [
+                    *("#", "#/$defs/a", "#/$defs/a/not", "#/x-other", "#/properties/a", "#a", 5),
+                    *("http://evil.example/x.json", "file:///etc/passwd", "http://["),
+                ]
             ),
             "enum": st.lists(st.integers(), max_size=2),
             "required": st.lists(_text, max_size=2) | st.integers(),
             "minimum": st.integers() | _text,
+            "multipleOf": st.sampled_from([0.5, 1e-300, 3, 0]),
+            "$id": st.sampled_from(["http://evil.example/", "http://[", "#a", "", 5]),
+            "id": st.sampled_from(["http://evil.example/", "http://["]),
             "$schema": st.sampled_from(
-                ["http://json-schema.org/draft-07/schema#", "http://x.example/y", "http://[", "", 1, None]
+                [
+                    *(f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4, 6, 7)),
+                    *("https://json-schema.org/draft/2019-09/schema", "http://x.example/y"),
+                    *("http://[", "", 1, None),
+                ]
             ),
         },
     ),
@@ -177,6 +187,8 @@ _schema = st.recursive(
             "$defs": st.dictionaries(st.just("a"), inner),
             "not": inner,
             "additionalProperties": inner,
+            "dependencies": st.dictionaries(_text, inner | st.lists(_text, max_size=2), max_size=2),
+            "x-other": inner,
         },
     ),
     max_leaves=6,
