@@ -19,8 +19,10 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.node.guarding import NodeGuard, make_guard
+from robot_mcp_kit.node.rcp import NodeRcp, make_rcp
 from robot_mcp_kit.node.settings import NodeSettings
 from robot_mcp_kit.outbox_sqlite import SqliteOutbox
+from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.ros.action_port import RosActionPorts
 from robot_mcp_kit.ros.diagnostics import Diagnostics
 from robot_mcp_kit.ros.graph import RosActionGraph
@@ -84,6 +86,7 @@ class Prepared:
     routines: dict[str, Routine]
     world: RosWorld
     signals: RosSignals
+    rcp: NodeRcp | None
     profiles: list[Profile]
     """Of the proMCP surface; none without that section."""
     handle_key: bytes | None
@@ -99,6 +102,8 @@ class Prepared:
         if self.listener is not None:
             self.listener.close()
         self.world.close()
+        if self.rcp is not None:
+            self.rcp.readings.close()
         self.signals.close()
         self.where.close()
         self.ports.close()
@@ -137,6 +142,9 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
                 ports.add_outputs(make_output_port(ros.node, ros.thread, config, signals, section))
             else:
                 ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
+        rcp = make_rcp(ros, config, {**skills, **routines}, signals)
+        if rcp is not None:
+            undo.callback(rcp.readings.close)
         profiles = build_profiles(config, {**skills, **routines})
         name = ros.node.get_fully_qualified_name()
         secrets = [
@@ -162,6 +170,7 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         world=world,
         profiles=profiles,
         signals=signals,
+        rcp=rcp,
         handle_key=handle_key,
         memory=memory,
     )
@@ -200,6 +209,7 @@ class Session:
         self.bridge: Bridge | None = None
         self._ros = ros
         self._on_end = on_end
+        self._rcp: BridgedRobot | None = None
         self._active = False
         self._closing = asyncio.Event()
         self._open: asyncio.Event = asyncio.Event()
@@ -282,6 +292,8 @@ class Session:
             await self._adopt(bridge)
             await self._serve(bridge, manager)
         finally:
+            if self._rcp is not None:
+                await self._rcp.aclose()
             await manager.aclose()
             await bridge.aclose()
             await self.prepared.guard.guard.aclose()
@@ -307,12 +319,21 @@ class Session:
             await manager.aclose()
 
         handles = Handles(manager, saved=bridge.ledger.saved_task, key=self.prepared.handle_key)
-        config = self.prepared.config
+        config, told = self.prepared.config, self.prepared.rcp
+        rcp = self._rcp = None if told is None else await told.robot(config, bridge, manager)
+        rcp_actions = told is not None and told.actions
         if self.prepared.listener is None:
             if self.prepared.profiles:
                 logger.warning("promcp: the profiles are served over HTTP only, not with stdio")
             server = build_mcp_server(
-                bridge, manager, name=settings.server_name, catalog=catalog, handles=handles, config=config
+                bridge,
+                manager,
+                name=settings.server_name,
+                catalog=catalog,
+                handles=handles,
+                config=config,
+                rcp=rcp,
+                rcp_actions=rcp_actions,
             )
             async with self._operator_only():
                 talking = asyncio.create_task(server.run_stdio_async(), name="stdio")
@@ -340,6 +361,8 @@ class Session:
             catalog=catalog,
             handles=handles,
             config=config,
+            rcp=rcp,
+            rcp_actions=rcp_actions,
         )
         operator = self._operator_api(host_names(settings.host, port, settings.allowed_hosts))
         promcp = self._promcp(bridge, manager, base)

@@ -13,12 +13,14 @@ from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.fastmcp_ext import register_task_tools
+from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.server.actions import list_actions_tool
 from robot_mcp_kit.server.auth import SCOPE, BearerToken, auth_settings
 from robot_mcp_kit.server.handles import Handles
 from robot_mcp_kit.server.operator import OperatorApi, host_names
 from robot_mcp_kit.server.promcp.surface import ProMcpSurface
 from robot_mcp_kit.server.pushing import TaskPush
+from robot_mcp_kit.server.rcp import add_rcp_resources, motion_names, rcp_tools
 from robot_mcp_kit.server.requesters import GuardedServer, SessionEnds
 from robot_mcp_kit.server.resources import add_prompts, add_robot_resources, add_task_resources
 from robot_mcp_kit.server.tasks_extension import TasksExtension
@@ -50,6 +52,8 @@ def build_mcp_server(
     catalog: ActionCatalog | None = None,
     handles: Handles | None = None,
     config: RobotConfig | None = None,
+    rcp: BridgedRobot | None = None,
+    rcp_actions: bool = False,
 ) -> MCPServer:
     """The MCP server: one tool a skill, ``stop``, and the contract's three task tools.
 
@@ -63,10 +67,13 @@ def build_mcp_server(
         catalog: also offer ``list_actions`` over it.
         handles: of the motions; without them, handles that end with this process.
         config: also offer the robot's skills, places and map as resources, and prompts about them.
+        rcp: also offer the robot's context as the Robot Context Protocol has it.
+        rcp_actions: also that protocol's actions.
     """
     if handles is None:
         handles = Handles(manager, saved=bridge.ledger.saved_task)
     bus = InMemorySubscriptionBus()
+    protocol = [] if rcp is None else rcp_tools(rcp, bridge, handles, actions=rcp_actions)
     server = GuardedServer(
         name,
         version=package_version(),
@@ -76,10 +83,11 @@ def build_mcp_server(
             await_tool(handles, make_tool),
             stop_tool(bridge),
             *([] if catalog is None else [list_actions_tool(catalog)]),
+            *protocol,
         ],
         token_verifier=None if token is None else BearerToken(token, observer_token),
         auth=None if token is None else auth_settings(url, SCOPE),
-        extensions=[TasksExtension(handles, frozenset(bridge.skills))],
+        extensions=[TasksExtension(handles, frozenset(bridge.skills) | motion_names(protocol))],
         subscriptions=bus,
         log_level="WARNING",
     )
@@ -90,6 +98,8 @@ def build_mcp_server(
     if config is not None:
         add_robot_resources(server, bridge, config)
         add_prompts(server, bridge, config)
+    if rcp is not None:
+        add_rcp_resources(server, rcp)
     return server
 
 

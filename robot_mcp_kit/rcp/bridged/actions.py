@@ -39,6 +39,8 @@ class SkillCall:
     skill: str
     arguments: dict[str, Any] = field(default_factory=dict)
     """The skill's own, in SI units."""
+    program: str = ""
+    """The name that was asked for, of ``start_program``."""
 
 
 class BridgedActions:
@@ -86,6 +88,19 @@ class BridgedActions:
         if self._set_io is not None:
             offered.add("set_io")
         return frozenset(offered)
+
+    @property
+    def skills(self) -> dict[str, str]:
+        """The skill behind each offered action that always has the same one."""
+        behind = {"move_to": self._move, "home": self._move, "jog": self._jog, "set_io": self._set_io}
+        return {
+            action: skill for action, skill in behind.items() if skill is not None and action in self.offered
+        }
+
+    @property
+    def startable(self) -> list[str]:
+        """Programs that need nothing more than their name."""
+        return self._programs.startable
 
     @property
     def jog_axes(self) -> tuple[str, ...]:
@@ -154,7 +169,7 @@ class BridgedActions:
                 return SkillCall("home", self._move or "", {"target": self._rcp.home_target})
             case "start_program":
                 module = given.parse_parameters(given.ProgramName, parameters).module
-                return SkillCall("start_program", *self._programs.start(module))
+                return SkillCall("start_program", *self._programs.start(module), program=module)
             case "set_io":
                 return self._output(given.parse_parameters(given.SetIO, parameters))
         raise NotSupportedError(f"{action} starts nothing", data={"action": action})

@@ -82,6 +82,29 @@ class BridgeAdapter(RCPAdapter):
         self._cancelling: set[asyncio.Task[Any]] = set()
         self._silent: frozenset[str] = frozenset()
 
+    @property
+    def frame(self) -> str:
+        """TF frame of positions."""
+        return "the robot's base frame" if self._rcp.tcp is None else self._rcp.tcp.frame
+
+    @property
+    def home_target(self) -> str:
+        """Named target of ``home``."""
+        return self._rcp.home_target
+
+    @property
+    def step_s(self) -> float:
+        """How long a jog's step is."""
+        return self._rcp.jog.step_s
+
+    @property
+    def joint_names(self) -> list[str]:
+        """In the controller's order; empty while nobody tells."""
+        try:
+            return self._joints.order()
+        except NotKnown:
+            return []
+
     # -- connection -----------------------------------------------------------------------------------------
 
     async def connect(self, config: dict[str, Any]) -> None:  # noqa: ARG002 - the bridge is there already
@@ -252,13 +275,16 @@ class BridgeAdapter(RCPAdapter):
             ArgumentError: the skill refuses its arguments.
             TaskError: refused for another reason; nothing moved.
         """
-        return self._bridge.begin(
+        started = self._bridge.begin(
             call.skill,
             call.arguments,
             triggers=triggers,
             idempotency_key=idempotency_key,
             requester=requester,
         )
+        if call.program:
+            self._programs.remember(started.info.task_id, call.program)
+        return started
 
     def begin_action(
         self, action: str, parameters: Mapping[str, Any], requester: Requester = LOCAL
@@ -271,16 +297,13 @@ class BridgeAdapter(RCPAdapter):
         self.require_connected()
         call = self.actions.call(action, parameters)
         try:
-            started = self.begin(call, requester=requester)
+            return self.begin(call, requester=requester)
         except ArgumentError as error:
             raise ParameterError(error.field, error.message) from error
         except SafetyRefused as error:
             raise refused(error) from error
         except TaskError as error:
             raise failure_of(error) from error
-        if action == "start_program":
-            self._programs.remember(started.info.task_id, str(parameters["module"]))
-        return started
 
     async def ended(self, task_id: str) -> dict[str, Any]:
         """Wait for the end of a task; given up, the task is cancelled.

@@ -53,15 +53,19 @@ class BridgedRobot(GuardedRobot):
         timeouts: Timeouts | None = None,
     ) -> None:
         super().__init__(adapter, guard, clock=clock, timeouts=timeouts)
-        self._bridged, self._manager = adapter, manager
+        self.bridged, self._manager = adapter, manager
 
     async def context(self) -> ContextReport:
         """Also tells which signals are not known."""
         report = await super().context()
         if "io" not in report.missing:
-            silent = self._bridged.silent_signals()
+            silent = self.bridged.silent_signals()
             report.missing.update({f"io.{name}": why for name, why in silent.items()})
         return report
+
+    def silent_signals(self) -> dict[str, str]:
+        """Signals that are not known now, each with the reason."""
+        return self.bridged.silent_signals()
 
     async def aclose(self) -> None:
         for waiting in list(self._waiting.values()):
@@ -72,7 +76,7 @@ class BridgedRobot(GuardedRobot):
         self, action: Action, given: Parameters, requester: Requester
     ) -> Executed | Waiting:
         parameters: Mapping[str, Any] = given.model_dump(exclude_none=True)
-        started = self._bridged.begin_action(action.name, parameters, requester)
+        started = self.bridged.begin_action(action.name, parameters, requester)
         name = f"{action.name} as {started.info.task_id}"
         outcome = asyncio.create_task(self._outcome(action, started), name=name)
         try:
@@ -125,7 +129,7 @@ class BridgedRobot(GuardedRobot):
             remove()
 
     async def _outcome(self, action: Action, started: Started) -> Executed:
-        told = await self._bridged.ended(started.info.task_id)
+        told = await self.bridged.ended(started.info.task_id)
         code = str(told.get("error_code") or "")
         if is_safety_code(code):
             error = refused(SafetyRefused(code), started.audit_id)

@@ -109,23 +109,28 @@ class RcpSection(Section):
     """Beside the skills, what ``start_program`` can start."""
 
 
-def enabled_skill(skills: Mapping[str, SkillSection], *kinds: type[SkillSection]) -> str | None:
-    """The first enabled skill of the first kind that there is one of."""
+def enabled_skill(
+    skills: Mapping[str, SkillSection], *kinds: type[SkillSection], arm: str | None = None
+) -> str | None:
+    """The first enabled skill of the first kind that there is one of; only for that arm, if one is named."""
     for kind in kinds:
         for name, section in skills.items():
-            if isinstance(section, kind) and section.enabled:
+            if not isinstance(section, kind) or not section.enabled:
+                continue
+            if arm is None or getattr(section, "arm", arm) == arm:
                 return name
     return None
 
 
 def move_skill(rcp: RcpSection, skills: Mapping[str, SkillSection]) -> str | None:
     """The skill for ``move_to`` and ``home``."""
-    return rcp.move or enabled_skill(skills, MoveArmSection)
+    return rcp.move or enabled_skill(skills, MoveArmSection, arm=rcp.arm)
 
 
 def jog_skill(rcp: RcpSection, skills: Mapping[str, SkillSection]) -> str | None:
     """The skill for ``jog``."""
-    return rcp.jog.skill or rcp.move or enabled_skill(skills, MoveArmSection, FollowJointTrajectorySection)
+    kinds = (MoveArmSection, FollowJointTrajectorySection)
+    return rcp.jog.skill or rcp.move or enabled_skill(skills, *kinds, arm=rcp.arm)
 
 
 def rcp_arm(rcp: RcpSection, arms: Mapping[str, Arm]) -> str | None:
@@ -180,3 +185,10 @@ def _skill_faults(
         yield path, "that skill is disabled"
     elif arm is not None and section.arm != arm:
         yield path, f'that skill moves the arm "{section.arm}", not "{arm}"'
+
+
+def effective_rcp(rcp: RcpSection | None, arms: Mapping[str, Arm]) -> RcpSection | None:
+    """The file's section, or the defaults for a robot with arms; ``None``: nothing is told."""
+    if rcp is not None:
+        return rcp if rcp.enabled else None
+    return RcpSection() if arms else None
