@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "server": frozenset({CONTRACT, "promcp", "skills", "safety", "bridge", "rcp"}),
     "rcp": frozenset({CONTRACT, "skills", "safety", "bridge"}),
     "sim": frozenset({CONTRACT}),
-    "testing": frozenset({CONTRACT, "skills", "safety", "bridge", "client"}),
+    "testing": frozenset({CONTRACT, "skills", "safety", "bridge", "client", "rcp"}),
     "node": frozenset({CONTRACT, "skills", "safety", "bridge", "ros", "server", "promcp", "rcp"}),
     "cli": frozenset(
         {
