@@ -299,4 +299,8 @@ def test_two_motions_of_one_part_share_a_resource(robot: Robot) -> None:
     arm = {"move_arm", "execute_trajectory", "follow_joint_trajectory"}
     assert {name for name, part in parts.items() if part == {"arm"}} == arm
     assert {name for name, part in parts.items() if part == {"gripper"}} == {"gripper"}
-    assert {name for name, part in parts.items() if part == {"base"}} == set(GOOD) - arm - {"gripper"}
+    assert {name for name, part in parts.items() if part == {"outputs"}} == {"set_io"}
+    assert {name for name, part in parts.items() if part == {"base"}} == set(GOOD) - arm - {
+        "gripper",
+        "set_io",
+    }

@@ -21,7 +21,11 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("skill", "arguments"), [*GOOD.items(), *MORE])
+WITH_TYPES = {name: arguments for name, arguments in GOOD.items() if name != "set_io"}
+"""Setting an output is no goal of an installed type; its port's own tests check its fields."""
+
+
+@pytest.mark.parametrize(("skill", "arguments"), [*WITH_TYPES.items(), *MORE])
 def test_a_goal_fits_the_installed_type(robot: Robot, skill: str, arguments: dict[str, Any]) -> None:
     from robot_mcp_kit.ros.convert import build_message
     from robot_mcp_kit.ros.interface_types import load_interface
