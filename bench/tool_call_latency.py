@@ -193,7 +193,8 @@ def part_trivial() -> None:
     from mcp.server import MCPServer
 
     from robot_mcp_kit.server.app import MCP_PATH
-    from robot_mcp_kit.server.serve import bind, serving
+    from robot_mcp_kit.server.listening import bind
+    from robot_mcp_kit.server.serve import serving
 
     server = MCPServer("trivial", log_level="ERROR")
 

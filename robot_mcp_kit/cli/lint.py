@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from robot_mcp_kit.cli.common import EXIT_FAILED, EXIT_OK, CliError, require
+from robot_mcp_kit.server.listening import TOKEN_VARIABLE
 
 HELP = "check the tools of an MCP server against proMCP, and their units"
 DESCRIPTION = """\
@@ -24,7 +25,6 @@ examples:
 
 exit codes: 0 passes; 1 errors (with --strict warnings too); 2 the tools could not be read.
 A bearer token for a URL is read from the environment variable ROBOT_MCP_TOKEN."""
-_TOKEN_VARIABLE = "ROBOT_MCP_TOKEN"  # noqa: S105 - the variable's name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ async def _from_url(url: str) -> list[dict[str, Any]]:
 
     tools: list[dict[str, Any]] = []
     try:
-        async with connect(url, token=os.environ.get(_TOKEN_VARIABLE) or None) as session:
+        async with connect(url, token=os.environ.get(TOKEN_VARIABLE) or None) as session:
             cursor: str | None = None
             while True:
                 page = await session.client.list_tools(cursor=cursor)

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable
 
 from robot_mcp_kit.errors import ConfigError
-from robot_mcp_kit.node.session import Session, prepare
+from robot_mcp_kit.node.prepared import prepare
+from robot_mcp_kit.node.session import Session
 from robot_mcp_kit.node.settings import PARAMETERS, settings_from
 from robot_mcp_kit.ros.lifecycle import Transitions
 from robot_mcp_kit.ros.parameters import hold_parameters, parameter_values

@@ -12,8 +12,7 @@ from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.ros.parameters import ParameterSpec
 from robot_mcp_kit.ros.thread import EXECUTORS
-from robot_mcp_kit.server.auth import OBSERVER_TOKEN_VARIABLE, TOKEN_VARIABLE
-from robot_mcp_kit.server.operator import APPROVAL_SECRET_VARIABLE
+from robot_mcp_kit.server.listening import APPROVAL_SECRET_VARIABLE, OBSERVER_TOKEN_VARIABLE, TOKEN_VARIABLE
 from robot_mcp_kit.sqlite_file import SYNC_MODES
 
 _BRIDGE_DEFAULTS = BridgeSettings()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from typing import Any
 
 from mcp.server.auth.provider import AccessToken, TokenVerifier
@@ -11,35 +10,8 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
 from pydantic import AnyHttpUrl, SecretStr
 
-from robot_mcp_kit.errors import ConfigError
-
-TOKEN_VARIABLE = "ROBOT_MCP_TOKEN"  # noqa: S105 - the variable's name
-OBSERVER_TOKEN_VARIABLE = "ROBOT_MCP_OBSERVER_TOKEN"  # noqa: S105 - the variable's name
 SCOPE, OBSERVE = "robot:operate", "robot:observe"
 """What a token allows: to move the robot, or only to look (and to stop). Who may move may look."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` names this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def check_exposure(host: str, token: SecretStr | None) -> None:
-    """Refuse to listen beyond this machine without a token.
-
-    Raises:
-        ConfigError: ``host`` is not loopback and there is no token.
-    """
-    if not is_loopback(host) and token is None:
-        raise ConfigError(
-            f"host: '{host}' can be reached from other machines, and everybody there could drive the robot. "
-            f"Set {TOKEN_VARIABLE} to a long random value, or listen on 127.0.0.1."
-        )
 
 
 class BearerToken(TokenVerifier):

@@ -27,13 +27,13 @@ from robot_mcp_kit.safety.approvals import ApprovalError
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.safety.principals import Approver
 from robot_mcp_kit.safety.refusals import SafetyRefused
+from robot_mcp_kit.server.listening import APPROVAL_SECRET_VARIABLE
 from robot_mcp_kit.server.requesters import SESSION_HEADER
 from robot_mcp_kit.signing import DEFAULT_MAX_SKEW_S, parse_timestamp, verify
 from robot_mcp_kit.skills.text import clean_text
 
 logger = logging.getLogger(__name__)
 
-APPROVAL_SECRET_VARIABLE = "ROBOT_MCP_APPROVAL_SECRET"  # noqa: S105 - the variable's name
 MAX_BODY_BYTES = 16_384
 _REMEMBERED_SIGNATURES = 10_000
 

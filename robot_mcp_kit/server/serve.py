@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
-from robot_mcp_kit.errors import ConfigError
-
 _SHUTDOWN_S = 2
 
 
@@ -21,32 +19,6 @@ class _EmbeddedServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one.
-
-    Raises:
-        ConfigError: the address cannot be used; says why.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it every answer waits 40
-        # ms for a delayed acknowledgement.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            listener.listen(128)
-        except OSError:
-            listener.close()
-            raise
-    except OSError as error:
-        raise ConfigError(
-            f"host, port: cannot listen on {host}:{port} ({error.strerror}); is another bridge running? "
-            "Choose another port, or 0 for any free one."
-        ) from error
-    return listener
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:

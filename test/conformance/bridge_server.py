@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from robot_mcp_kit.server.app import MCP_PATH, build_app
-from robot_mcp_kit.server.serve import bind, serving
+from robot_mcp_kit.server.listening import bind
+from robot_mcp_kit.server.serve import serving
 
 _RIG = Path(__file__).parents[1] / "server" / "rig.py"
 

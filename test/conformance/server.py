@@ -19,9 +19,10 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from robot_mcp_kit.server.app import MCP_PATH, build_app
 from robot_mcp_kit.server.handles import Handles
+from robot_mcp_kit.server.listening import bind
 from robot_mcp_kit.server.pushing import TaskPush
 from robot_mcp_kit.server.resources import add_task_resources
-from robot_mcp_kit.server.serve import bind, serving
+from robot_mcp_kit.server.serve import serving
 from robot_mcp_kit.server.tasks_extension import TasksExtension
 from robot_mcp_kit.server.waiting import await_tool
 from robot_mcp_kit.tasks import TaskManager

@@ -11,8 +11,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from robot_mcp_kit.errors import ConfigError
-from robot_mcp_kit.server.auth import is_loopback
-from robot_mcp_kit.server.serve import bind, serving
+from robot_mcp_kit.server.listening import bind, is_loopback
+from robot_mcp_kit.server.serve import serving
 
 
 def test_small_answers_are_not_held_back() -> None:

@@ -18,10 +18,10 @@ from typing import Any
 import httpx
 
 from robot_mcp_kit.cli.doctor.report import Line, failed, ok, skipped, warning
+from robot_mcp_kit.server.listening import TOKEN_VARIABLE, is_loopback
 from robot_mcp_kit.skills.text import clean_text
 from robot_mcp_kit.sqlite_file import is_held
 
-TOKEN_VARIABLE = "ROBOT_MCP_TOKEN"  # noqa: S105 - the variable's name; server.auth has it, behind an mcp import
 LEAST_TOKEN_CHARACTERS = 16
 SHM_LEAST_MB = 16
 _PROBE_TIMEOUT_S = 3.0
@@ -135,10 +135,6 @@ def check_token(host: str, environment: Mapping[str, str]) -> Line:
         return warning("token", f"{TOKEN_VARIABLE} has only {len(token)} characters", fix)
     if token:
         return ok("token", f"clients must send the one in {TOKEN_VARIABLE}")
-    if importlib.util.find_spec("mcp") is None:
-        return skipped("token", "see packages")
-    from robot_mcp_kit.server.auth import is_loopback
-
     if is_loopback(host):
         return ok("token", f"none needed: {host} is this machine only")
     return failed(
