@@ -169,6 +169,8 @@ class Capability:
             unroutable = [self._nobody(intent)]
         if any(candidate.permission == "allowed" for candidate in candidates):
             unroutable = []
+        else:
+            blocked += [self._waits(candidate) for candidate in candidates]
         now = self._doing.now()
         latest = self._doing.bridge.world.latest()
         return RobotReport(
@@ -282,6 +284,18 @@ class Capability:
             confidence=confidence,
             constraints=constraints_of(skill, self._doing.config),
             valid_until=self._until(min(one.holds_s for one in found)),
+        )
+
+    def _waits(self, candidate: RobotCandidate) -> RobotBlocked:
+        """Nothing is feasible without a person, so this is the reason."""
+        timeout_s = self._doing.config.safety.approval_timeout_s
+        return RobotBlocked(
+            capability=candidate.capability,
+            source=candidate.source,
+            permission=candidate.permission,
+            reason=f"A person has to approve it first; a call waits for that, at most {timeout_s:g} s.",
+            confidence=candidate.confidence,
+            valid_until=candidate.valid_until,
         )
 
     def _candidate(
