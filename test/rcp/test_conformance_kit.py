@@ -133,7 +133,8 @@ class SharesJoints(Fast):
     kept: list[JointState] | None = None
 
     async def get_joints(self) -> list[JointState]:
-        self.kept = self.kept or await super().get_joints()
+        if self.kept is None:
+            self.kept = await super().get_joints()
         return self.kept
 
 
