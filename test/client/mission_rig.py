@@ -14,6 +14,9 @@ from typing import Any
 
 import httpx
 
+from robot_mcp_kit.sim.domain import isolated_environment
+from robot_mcp_kit.testing.open_guard import approve_everything
+
 ROOT = Path(__file__).parents[2]
 ROBOT_SECRET, SLEEPER_SECRET = "robot-secret", "sleeper-secret"
 
@@ -48,22 +51,26 @@ class Process:
 
 
 class MissionRig:
-    """Everything of a mission."""
+    """Everything of a mission.
 
-    def __init__(self, folder: Path, *, robot: list[str] | None = None, drive_s: float = 1.2) -> None:
+    Args:
+        folder: for its files.
+        domain: the ROS domain of a simulated robot that runs; the robot's server is then the real bridge,
+            with a ledger. ``None``: a server without a robot that forgets its tasks when it dies.
+        drive_s: how long that one's drives take.
+    """
+
+    def __init__(self, folder: Path, *, domain: int | None = None, drive_s: float = 1.2) -> None:
         self.folder = folder
         self.chat_port, self.robot_port, self.sleeper_port = free_port(), free_port(), free_port()
         callback = f"http://127.0.0.1:{self.chat_port}/api/agent/events"
-        self.robot = Process(
-            robot or [sys.executable, str(ROOT / "test" / "client" / "fake_robot.py")],
-            {
-                "MCP_PORT": str(self.robot_port),
-                "DRIVE_S": str(drive_s),
-                "RVC_CALLBACK_URL": callback,
-                "RVC_EVENT_SECRET": ROBOT_SECRET,
-            },
-            folder / "robot.log",
-        )
+        if domain is None:
+            argv = [sys.executable, str(ROOT / "test" / "client" / "fake_robot.py")]
+            environment = {"MCP_PORT": str(self.robot_port), "DRIVE_S": str(drive_s)}
+        else:
+            argv, environment = self._bridge(domain)
+        events = {"RVC_CALLBACK_URL": callback, "RVC_EVENT_SECRET": ROBOT_SECRET}
+        self.robot = Process(argv, environment | events, folder / "robot.log")
         self.sleeper = Process(
             [sys.executable, str(ROOT / "examples" / "sleeper.py")],
             {
@@ -75,6 +82,19 @@ class MissionRig:
             folder / "sleeper.log",
         )
         self.chat = self.make_chat(None)
+
+    def _bridge(self, domain: int) -> tuple[list[str], dict[str, str]]:
+        skills = ROOT / "config" / "skills.yaml"
+        environment = {**isolated_environment(domain), "ROBOT_MCP_STATE_DIR": str(self.state_dir)}
+        approve_everything(self.state_dir, skills)
+        options = ["--skills", str(skills), "--port", str(self.robot_port)]
+        ledger = ["--ros-args", "-p", f"ledger_file:={self.folder / 'ledger.db'}"]
+        return [sys.executable, "-m", "robot_mcp_kit", "run", *options, *ledger], environment
+
+    @property
+    def state_dir(self) -> Path:
+        """The real bridge's."""
+        return self.folder / "state"
 
     def make_chat(self, mission: str | None) -> Process:
         arguments = ["--db", str(self.folder / "chat.db"), "--port", str(self.chat_port), "--silence", "0.5"]

@@ -1,9 +1,13 @@
-"""Kill the chat app (or the robot's server) at random moments of missions, many times, and count what it saw.
+"""Kill the chat app, a robot's server, or the bridge at random moments of missions, many times.
+
+Counts what the chat app saw.
 
     python test/soak/kill_the_chat_app.py --kills 100
-    python test/soak/kill_the_chat_app.py --kills 30 --victim robot
+    python test/soak/kill_the_chat_app.py --kills 30 --victim robot     a server that forgets its tasks
+    python test/soak/kill_the_chat_app.py --kills 30 --victim bridge    the real one, with a simulated robot
 
-Exit code 0 only if every task's end was seen exactly once, and no task was started twice.
+Exit code 0 only if every task's end was seen exactly once and no task was started twice; and, where the
+bridge was killed, if every mission succeeded and no motion was started twice.
 """
 
 from __future__ import annotations
@@ -11,14 +15,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import contextlib
 import importlib.util
 import json
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from robot_mcp_kit.safety.assemble import AUDIT_FOLDER
+from robot_mcp_kit.safety.audit_verify import records
+from robot_mcp_kit.sim.domain import reserved_domain
+from robot_mcp_kit.sim.process import SimProcess
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,23 +43,44 @@ def _rig() -> Any:
     return module
 
 
-async def soak(kills: int, victim: str, seed: int, folder: Path) -> dict[str, Any]:
+@contextlib.contextmanager
+def _domain(victim: str) -> Iterator[int | None]:
+    """The domain of a simulated robot, where one is needed."""
+    if victim != "bridge":
+        yield None
+        return
+    options = {"result_timeout_s": 120}
+    with (
+        reserved_domain() as domain,
+        SimProcess(domain_id=domain, real_time_factor=4.0, parameters=options),
+    ):
+        yield domain
+
+
+def _motions(rig: Any) -> collections.Counter[str]:
+    """How often each skill was started, as the audit trail says."""
+    started = (one for one in records(rig.state_dir / AUDIT_FOLDER) if one["event"] == "started")
+    return collections.Counter(str(one["skill"]) for one in started)
+
+
+async def soak(kills: int, victim: str, seed: int, folder: Path, domain: int | None = None) -> dict[str, Any]:
     """So many kills; missions follow one another."""
     dice = random.Random(seed)
-    rig = _rig().MissionRig(folder, drive_s=2.0)
+    rig = _rig().MissionRig(folder, drive_s=2.0, domain=domain)
+    longest_s = 2.5 if domain is None else 8.0
     verdicts: collections.Counter[str] = collections.Counter()
     killed = mission = 0
     begun_s = time.monotonic()
     try:
         await rig.servers_up()
         rig.chat.start()
-        await rig.listening(rig.chat_port)
+        await rig.listening(rig.chat_port, 120)
         while killed < kills:
             mission += 1
             await rig.begin(f"m{mission}")
             while killed < kills:
                 waiting = asyncio.create_task(rig.verdict(f"m{mission}", 120))
-                await asyncio.wait({waiting}, timeout=dice.uniform(0.0, 2.5))
+                await asyncio.wait({waiting}, timeout=dice.uniform(0.0, longest_s))
                 if waiting.done():
                     break
                 waiting.cancel()
@@ -58,11 +90,12 @@ async def soak(kills: int, victim: str, seed: int, folder: Path) -> dict[str, An
                 killed += 1
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
                 process.start()
-                await rig.listening(rig.chat_port if victim == "chat" else rig.robot_port)
+                await rig.listening(rig.chat_port if victim == "chat" else rig.robot_port, 120)
                 print(f"killed {killed} of {kills}, mission {mission}", file=sys.stderr, flush=True)
             verdicts[(await rig.verdict(f"m{mission}", 180)).split(":")[0]] += 1
         rig.chat.kill()
         seen, known = rig.ends_seen(), rig.tasks_known()
+        motions = {} if domain is None else dict(_motions(rig))
     finally:
         rig.close()
     not_once = {task: states for task, states in seen.items() if len(states) != 1}
@@ -75,6 +108,8 @@ async def soak(kills: int, victim: str, seed: int, folder: Path) -> dict[str, An
         "ends_seen_exactly_once": len(seen) - len(not_once),
         "ends_not_seen": sorted(known - set(seen)),
         "ends_seen_more_than_once": not_once,
+        "motions": motions,
+        "motions_beyond_one_a_step": sum(max(0, count - mission) for count in motions.values()),
         "tasks_beyond_three_a_mission": max(0, len(known) - 3 * mission),
         "seconds": round(time.monotonic() - begun_s),
     }
@@ -85,16 +120,18 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--victim", choices=("chat", "robot"), default="chat")
+    parser.add_argument("--victim", choices=("chat", "robot", "bridge"), default="chat")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        report = asyncio.run(soak(args.kills, args.victim, args.seed, Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder, _domain(args.victim) as domain:
+        report = asyncio.run(soak(args.kills, args.victim, args.seed, Path(folder), domain))
     print(json.dumps(report, indent=2))
     good = not (
         report["ends_not_seen"]
         or report["ends_seen_more_than_once"]
         or report["tasks_beyond_three_a_mission"]
+        or report["motions_beyond_one_a_step"]
+        or (args.victim == "bridge" and set(report["verdicts"]) != {"succeeded"})
     )
     return 0 if good else 1
 
