@@ -10,10 +10,9 @@ import contextlib
 import functools
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
@@ -65,7 +64,7 @@ async def serve(
     )
     try:
         if prepared.listener is None:
-            await _over_stdio(prepared, server(), opened, closed)
+            await _over_stdio(prepared, server().run_stdio_async(), opened, closed)
         else:
             await _over_http(prepared, prepared.listener, server, bridge, manager, opened, closed)
     finally:
@@ -74,12 +73,15 @@ async def serve(
 
 
 async def _over_stdio(
-    prepared: Prepared, server: MCPServer[Any], opened: asyncio.Event, closed: Callable[[], Awaitable[None]]
+    prepared: Prepared,
+    talk: Coroutine[Any, Any, None],
+    opened: asyncio.Event,
+    closed: Callable[[], Awaitable[None]],
 ) -> None:
     if prepared.profiles:
         logger.warning("promcp: the profiles are served over HTTP only, not with stdio")
     async with _operator_only(prepared):
-        talking = asyncio.ensure_future(server.run_stdio_async())
+        talking = asyncio.ensure_future(talk)
         ending = asyncio.ensure_future(closed())
         opened.set()
         done, pending = await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +95,7 @@ async def _over_stdio(
 async def _over_http(
     prepared: Prepared,
     listener: socket.socket,
-    make_server: Callable[..., MCPServer[Any]],
+    make_server: Callable[..., Any],
     bridge: Bridge,
     manager: TaskManager,
     opened: asyncio.Event,
