@@ -42,11 +42,6 @@ logger = logging.getLogger(__name__)
 
 RESTARTED = "ROS_BRIDGE_RESTARTED"
 NOT_SENT = "The goal had not been sent and nothing moved; start it again if it is still wanted."
-IN_THE_MIDDLE = (
-    "It was in the middle of several steps. The step that was running is followed under its own task "
-    "(list_tasks), no further one is begun, so what it was for is not known to be true. Look before you do "
-    "it again."
-)
 _NO_TASK = "its task has ended"
 
 
@@ -120,7 +115,7 @@ class Adoption:
         for row in self._ledger.open_rows():
             saved = self._ledger.saved_task(row.task_id)
             if row.action_type == ROUTINE_TYPE:
-                self._give_up(row, saved, IN_THE_MIDDLE)
+                self._give_up(row, saved, _in_the_middle(saved))
             elif after_restart(row.state) is RunState.ENDED and row.state is not RunState.ENDED:
                 self._give_up(row, saved, NOT_SENT)
             elif await self._follow(row, saved):
@@ -134,7 +129,7 @@ class Adoption:
     def _give_up(self, row: LedgerRow, saved: SavedTask | None, detail: str) -> None:
         """The task ends; there is no goal to follow."""
         logger.warning("task %s: not followed after the restart: %s", row.task_id, detail)
-        failure = bridge_failure(RESTARTED, action=row.action, detail=detail)
+        failure = bridge_failure(RESTARTED, action=row.action or row.skill, detail=detail)
         cancelled = saved is not None and saved.cancel_accepted
         if saved is not None and self._manager.get(row.task_id) is None:
             self._manager.adopt(saved, _failing(failure))
@@ -229,6 +224,25 @@ def _spec(skill: Skill, row: LedgerRow) -> GoalSpec:
 
 def _words(row: LedgerRow) -> str:
     return f"a goal of {row.skill} from before the restart"
+
+
+def _in_the_middle(saved: SavedTask | None) -> str:
+    """What is known of a routine that ended with its bridge. Short: details are cut at 300 characters."""
+    progress = (saved.info.progress if saved is not None else None) or {}
+    done, tool = progress.get("done"), progress.get("step_tool")
+    known = []
+    if isinstance(done, list) and done:
+        known.append(f"Done: {', '.join(map(str, done))}.")
+    if tool:
+        known.append(f"Last begun: step {progress.get('step')}, {tool}, task {progress.get('step_task_id')}.")
+    return " ".join(
+        [
+            "It was in the middle of several steps.",
+            *known,
+            "A step that ran is followed under its own task (list_tasks); no further one is begun, so what "
+            "it was for is not known to be true. Look before you do it again.",
+        ]
+    )
 
 
 def _failing(failure: TaskFailure) -> TaskBody:

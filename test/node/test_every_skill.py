@@ -113,6 +113,9 @@ async def test_the_arm_moves_to_targets_joints_and_poses(robot: Robot) -> None:
 async def test_the_gripper_closes_on_nothing_and_opens(robot: Robot) -> None:
     closed = await robot.done("gripper", command="close")
     assert closed["holding"] == "probably not"
+    shut = await robot.talk.call("gripper", command="close", expect_object=True)
+    assert shut.structured_content["error"]["error_code"] == "GRIPPER_SHUT"
+    await robot.done("gripper", command="open")
     task, _ = await robot.do("gripper", command="close", expect_object=True)
     assert task["failure"]["error_code"] == "GRIPPER_EMPTY"
     opened = await robot.done("gripper", position_m=0.06)
