@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 from pydantic import SecretStr
 
+from robot_mcp_kit import exposure
 from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.exposure import is_loopback as is_loopback
 
 TOKEN_VARIABLE = "ROBOT_MCP_TOKEN"  # noqa: S105 - the variable's name
 OBSERVER_TOKEN_VARIABLE = "ROBOT_MCP_OBSERVER_TOKEN"  # noqa: S105 - the variable's name
 APPROVAL_SECRET_VARIABLE = "ROBOT_MCP_APPROVAL_SECRET"  # noqa: S105 - the variable's name
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` names this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def check_exposure(host: str, token: SecretStr | None) -> None:
@@ -30,11 +21,7 @@ def check_exposure(host: str, token: SecretStr | None) -> None:
     Raises:
         ConfigError: ``host`` is not loopback and there is no token.
     """
-    if not is_loopback(host) and token is None:
-        raise ConfigError(
-            f"host: '{host}' can be reached from other machines, and everybody there could drive the robot. "
-            f"Set {TOKEN_VARIABLE} to a long random value, or listen on 127.0.0.1."
-        )
+    exposure.check_exposure(host, token, TOKEN_VARIABLE)
 
 
 def bind(host: str, port: int) -> socket.socket:

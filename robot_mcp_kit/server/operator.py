@@ -14,7 +14,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from robot_mcp_kit.exposure import host_names as host_names
 from robot_mcp_kit.safety.approvals import ApprovalError
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.safety.principals import Approver
@@ -231,10 +232,3 @@ def _json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Refused(400, "BAD_REQUEST", "the body must be a JSON object")
     return data
-
-
-def host_names(host: str, port: int, allowed_hosts: Sequence[str] = ()) -> frozenset[str]:
-    """Host headers that mean this endpoint."""
-    return frozenset(
-        {f"{host}:{port}", f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", *allowed_hosts}
-    )
