@@ -181,11 +181,19 @@ class SqliteOutbox(Outbox):
         self, condition: str, values: tuple[Any, ...], *, exclude: tuple[int, ...]
     ) -> OutboxEntry | None:
         marks = ", ".join("?" * len(exclude))
-        found = self._connection.execute(
+        found = self._read(
             f"SELECT {_COLUMNS} FROM event WHERE key NOT IN ({marks}) {condition} LIMIT 1",  # noqa: S608  own text
             (*exclude, *values),
-        ).fetchone()
-        return None if found is None else OutboxEntry(*found)
+        )
+        return OutboxEntry(*found[0]) if found else None
+
+    def _read(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Nothing when the file cannot be read any more: what waits in memory is delivered all the same."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as exc:
+            self._complain(exc)
+            return []
 
     def remove(self, key: int) -> None:
         with self._lock:
@@ -204,9 +212,8 @@ class SqliteOutbox(Outbox):
             self._complain(exc)
             if key in self._gone:
                 return
-            size = self._connection.execute("SELECT length(body) FROM event WHERE key = ?", (key,)).fetchall()
+            found = self._read("SELECT length(body) FROM event WHERE key = ?", (key,))
             self._gone.add(key)
-            found = size
         else:
             self._file.changed()
             if key in self._gone:  # counted when it was sent
@@ -226,21 +233,21 @@ class SqliteOutbox(Outbox):
         if not self._failing:
             self._failing = True
             logger.error(
-                "outbox %s cannot be written (%s); events are kept in memory meanwhile", self.path, exc
+                "outbox %s cannot be used (%s); events are kept in memory meanwhile", self.path, exc
             )
 
     def _recovered(self) -> None:
         if self._failing and not self._gone:
             self._failing = False
-            logger.warning("outbox %s can be written again", self.path)
+            logger.warning("outbox %s can be used again", self.path)
 
     def task_ids(self) -> list[str]:
         with self._lock:
             marks = ", ".join("?" * len(self._gone))
-            rows = self._connection.execute(
+            rows = self._read(
                 f"SELECT task_id FROM event WHERE key NOT IN ({marks}) GROUP BY task_id ORDER BY min(key)",  # noqa: S608
                 tuple(self._gone),
-            ).fetchall()
+            )
             return list(dict.fromkeys([task_id for (task_id,) in rows] + self._memory.task_ids()))
 
     def __len__(self) -> int:

@@ -105,6 +105,7 @@ def failing(checks: Checks) -> list[str]:
 def test_a_healthy_robot_has_no_failed_line_and_exit_code_0(
     doctor: Callable[..., tuple[int, Checks]], sim: SimProcess, receiver: RecordingReceiver, tmp_path: Path
 ) -> None:
+    """B40."""
     code, checks = doctor("--skills", str(SKILLS), "--ledger", str(tmp_path / "ledger.db"), "--timeout", "30")
     assert code == 0, checks
     assert {line["level"] for line in checks.values()} <= {"ok", "warning"}, checks

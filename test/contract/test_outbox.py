@@ -303,7 +303,7 @@ def test_a_full_disk_loses_nothing_and_sends_nothing_twice(
     outbox.append(entry(5))
     assert contents(outbox) == {"t": [2, 3, 4, 5]}
     assert len(outbox) == 0
-    assert sum("cannot be written" in r.getMessage() for r in caplog.records) == 1
+    assert sum("cannot be used" in r.getMessage() for r in caplog.records) == 1
     outbox.append(entry(6))
     assert any("written again" in r.getMessage() for r in caplog.records)
     outbox.close()

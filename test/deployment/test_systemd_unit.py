@@ -57,6 +57,7 @@ def environment_file() -> dict[str, str]:
     ],
 )
 def test_the_service_is_hardened(key: str, value: str) -> None:
+    """B39."""
     assert settings()["Service"][key] == [value]
 
 
@@ -76,6 +77,7 @@ def test_shared_memory_and_discovery_of_the_middleware_are_left_to_it() -> None:
 
 
 def test_a_crash_is_restarted_for_ever_and_a_wrong_configuration_is_not() -> None:
+    """B39."""
     parts = settings()
     service = parts["Service"]
     assert service["Restart"] == ["on-failure"]

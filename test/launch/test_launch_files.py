@@ -133,6 +133,7 @@ print(json.dumps({one.name: [one.default_value is not None, one.description] for
 
 @pytest.mark.parametrize("file", ["bridge.launch.py", "demo.launch.py"])
 def test_every_launch_argument_has_a_description_and_a_default(file: str) -> None:
+    """B39."""
     done = subprocess.run(
         [sys.executable, "-c", ARGUMENTS, str(LAUNCH / file)], capture_output=True, text=True, timeout=60
     )
@@ -146,6 +147,7 @@ def test_every_launch_argument_has_a_description_and_a_default(file: str) -> Non
 
 @pytest.mark.slow
 def test_the_demo_starts_a_robot_and_a_bridge_that_answers_and_both_end_on_ctrl_c() -> None:
+    """B39."""
     with launched("demo.launch.py", "port:=0", "real_time_factor:=5.0", "namespace:=robot7") as running:
         url = running.wait_for(r"bridge ready (http://\S+)")[1]
         # A plain GET is no MCP: an answer from the endpoint, not from nobody.

@@ -1,0 +1,83 @@
+"""Every numbered requirement has a test that names it, or a person who judges it.
+
+K: the contract. B: the bridge. L: replay-safe skills. P: proMCP. R: the Robot Context Protocol. A: the chat
+app's client. Run this file as a script for the table: which test answers for which line (``K`` ... as
+arguments for some of them).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+LINES = {"K": 177, "B": 42, "L": 43, "P": 48, "R": 49, "A": 42}
+"""The number of lines under each letter."""
+JUDGED_BY_A_PERSON = {
+    "K177": "the gates themselves: .ci/run runs tests, lint, format, types and coverage, and fails on any",
+}
+"""Lines that no test can answer for, with the reason."""
+
+_RANGE = re.compile(r"\b([A-Z])(\d+)\s*[–-]\s*\1?(\d+)\b")
+_NUMBER = re.compile(r"\b([A-Z])(\d+)\b")
+
+
+def cited(text: str) -> set[str]:
+    """The lines that a text names: ``K7``, ``K1-K3``, ``L5-7``."""
+    found = {f"{letter}{number}" for letter, number in _NUMBER.findall(text)}
+    for letter, first, last in _RANGE.findall(text):
+        found.update(f"{letter}{number}" for number in range(int(first), int(last) + 1))
+    return {line for line in found if line[0] in LINES}
+
+
+def which_tests() -> dict[str, list[str]]:
+    """For each line the tests whose own docstring names it. Comments and helpers do not count."""
+    table: dict[str, list[str]] = {line: [] for letter in LINES for line in lines_of(letter)}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        if path == Path(__file__).resolve():
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if node.name.startswith("Test" if isinstance(node, ast.ClassDef) else "test_"):
+                for line in cited(ast.get_docstring(node) or ""):
+                    table.setdefault(line, []).append(f"{path.relative_to(TESTS)}::{node.name}")
+    return table
+
+
+def lines_of(letter: str) -> list[str]:
+    return [f"{letter}{number}" for number in range(1, LINES[letter] + 1)]
+
+
+@pytest.mark.parametrize("letter", LINES)
+def test_every_requirement_has_a_test_that_names_it(letter: str) -> None:
+    table = which_tests()
+    known = lines_of(letter)
+    assert [line for line in table if line[0] == letter and line not in known] == [], "there is no such line"
+    assert [line for line in known if not table[line] and line not in JUDGED_BY_A_PERSON] == []
+    assert [line for line in known if table[line] and line in JUDGED_BY_A_PERSON] == [], "nobody has to judge"
+
+
+def test_citations_are_read_as_they_are_written() -> None:
+    said = "K1, K20: words. (K3) K5-K7 and B9–B10; L2-4; 11, XK12, K13a, Z5"
+    assert cited(said) == {"K1", "K20", "K3", "K5", "K6", "K7", "B9", "B10", "L2", "L3", "L4"}
+
+
+def main(letters: list[str]) -> int:
+    table = which_tests()
+    unanswered = 0
+    for letter in letters or LINES:
+        for line in lines_of(letter):
+            person = JUDGED_BY_A_PERSON.get(line)
+            unanswered += not table[line] and person is None
+            first = (table[line] or [f"(a person) {person or 'NOBODY'}"])[0]
+            print(f"{line:<5} {len(table[line]):>3}  {first}")
+    return unanswered
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
