@@ -107,7 +107,7 @@ class Bridge(Checks):
         self._config = config
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._runs: dict[str, GoalRun] = {}
-        self._routines = Routines(manager, self.ledger, self._begin_step)
+        self._routines = Routines(manager, self.ledger, self._begin_step, self._clock)
         self._background: set[asyncio.Task[Any]] = set()
         self._requesters: dict[str, Requester] = {}
         """Who asked for the routines that run; their steps are asked for by the same."""

@@ -15,6 +15,7 @@ from typing import Any
 from robot_mcp_kit.bridge.ledger import Change, Ledger, LedgerError, LedgerRow
 from robot_mcp_kit.bridge.outcomes import task_error
 from robot_mcp_kit.bridge.states import Ending, RunState
+from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.skills.base import SkillArguments
@@ -47,7 +48,9 @@ class RoutineRun(Steps):
         ledger: Ledger,
         begin: BeginStep,
         on_end: Callable[[RoutineRun], None],
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self.routine, self.world = routine, world
         self.task_id = "?"
         self.moved = False
@@ -91,7 +94,10 @@ class RoutineRun(Steps):
 
     # -- steps ------------------------------------------------------------------------------------
 
-    async def do(self, skill: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def begin(self, skill: str, arguments: dict[str, Any]) -> None:
+        await self._begin_step(skill, arguments)
+
+    async def _begin_step(self, skill: str, arguments: dict[str, Any]) -> TaskInfo:
         if self.halted:
             raise StepFailed(skill, HALTED)
         self._count += 1
@@ -111,6 +117,25 @@ class RoutineRun(Steps):
         self.moved = True
         self.step_id = info.task_id
         await self._tell_step(skill, info)
+        return info
+
+    def step(self) -> TaskInfo | None:
+        return None if self.step_id is None else self._manager.get(self.step_id)
+
+    async def stop_step(self) -> None:
+        running = self.step()
+        if running is not None and running.state == "running":
+            await self._manager.cancel(running.task_id)
+        self.step_id = None
+
+    def now_s(self) -> float:
+        return self._clock.now()
+
+    async def rest(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    async def do(self, skill: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        info = await self._begin_step(skill, arguments)
         remove = self._manager.add_change_listener(self._step_changed)
         try:
             ended = await self._manager.wait(info.task_id)
@@ -174,10 +199,14 @@ class Routines:
         manager: the tasks.
         ledger: where a routine is written down before its first step.
         begin: begins a step.
+        clock: monotonic time, for routines that watch it.
     """
 
-    def __init__(self, manager: TaskManager, ledger: Ledger, begin: BeginStep) -> None:
+    def __init__(
+        self, manager: TaskManager, ledger: Ledger, begin: BeginStep, clock: Clock | None = None
+    ) -> None:
         self._manager, self._ledger, self._begin = manager, ledger, begin
+        self._clock: Clock = clock if clock is not None else SystemClock()
         self._runs: dict[str, RoutineRun] = {}
 
     def holder(self, resources: frozenset[str], part_of: str | None) -> str | None:
@@ -208,7 +237,9 @@ class Routines:
         Raises:
             TaskError: the ledger cannot be written (``BRIDGE_LEDGER_UNAVAILABLE``).
         """
-        run = RoutineRun(routine, arguments, world, self._manager, self._ledger, self._begin, self._ended)
+        run = RoutineRun(
+            routine, arguments, world, self._manager, self._ledger, self._begin, self._ended, self._clock
+        )
         info = self._manager.start(routine.name, run.body)
         run.task_id = info.task_id
         row = LedgerRow(

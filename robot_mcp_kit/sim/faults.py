@@ -63,6 +63,9 @@ class Faults:
     lose_localization: bool = _help(False, "No map to odom transform, no amcl_pose, no navigation feedback.")
     stuck: bool = _help(False, "The wheels turn but the base does not move.")
     drop_object: bool = _help(False, "Setting it to true drops what the gripper holds (each time it is set).")
+    move_object: str = _help(
+        "", "Setting 'NAME X_M Y_M' (frame map) puts that object there; it falls onto what is below."
+    )
     object_in_gripper: str = _help("", "Setting a name puts that object between the open fingers.")
     slip_percent: float = _help(
         0.0, "How many of a hundred grasps slip: the object falls as soon as it is lifted. 0 to 100."
@@ -148,6 +151,21 @@ def checked(name: str, value: Any, *, doors: Mapping[str, Any], objects: Mapping
         raise ValueError(f"{name}: {error}") from None
 
 
+def _moved(value: Any, objects: Mapping[str, Any]) -> str:
+    words = value.split() if isinstance(value, str) else None
+    if words == []:
+        return ""
+    if words is None or len(words) != 3 or words[0] not in objects:
+        raise ValueError(f"must be 'NAME X_M Y_M', got {value!r}; objects are {', '.join(objects)}")
+    try:
+        at = [float(word) for word in words[1:]]
+    except ValueError:
+        at = [math.nan]
+    if not all(math.isfinite(each) for each in at):
+        raise ValueError(f"X_M and Y_M must be numbers, got {value!r}")
+    return " ".join(words)
+
+
 def _checked(name: str, value: Any, doors: Mapping[str, Any], objects: Mapping[str, Any]) -> Any:
     if name not in FIELDS:
         raise ValueError(f"no such fault; there are {', '.join(FIELDS)}")
@@ -159,6 +177,8 @@ def _checked(name: str, value: Any, doors: Mapping[str, Any], objects: Mapping[s
         if unknown:
             raise ValueError(f"unknown {', '.join(unknown)}; there are {', '.join(known)}")
         return names
+    if name == "move_object":
+        return _moved(value, objects)
     if name == "object_in_gripper":
         if not isinstance(value, str) or (value and value not in objects):
             raise ValueError(f"unknown object {value!r}; there are {', '.join(objects)}")

@@ -110,6 +110,8 @@ class World:
             self.planner.block_doors(frozenset(self.faults.blocked_doors))
             if changes.get("drop_object"):
                 self._drop()
+            if changes.get("move_object"):
+                self._put_down(*changes["move_object"].split())
             if changes.get("object_in_gripper"):
                 self._put_between_fingers(str(changes["object_in_gripper"]))
 
@@ -155,6 +157,13 @@ class World:
         dropped = self.gripper.drop()
         if dropped is not None:
             settle(dropped, self.plan)
+
+    def _put_down(self, name: str, x_m: str, y_m: str) -> None:
+        thing = self.things[name]
+        if self.gripper.held is thing:
+            self._drop()
+        thing.x_m, thing.y_m = float(x_m), float(y_m)
+        settle(thing, self.plan)
 
     def _put_between_fingers(self, name: str) -> None:
         self._drop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -132,3 +133,23 @@ async def test_while_a_routine_runs_nobody_else_moves_its_arm(talk: Any) -> None
     assert refused.is_error
     assert refused.structured_content["error"]["error_code"] == "ROS_BUSY"
     await talk.call("await_task", handle=begun.structured_content["handle"])
+
+
+async def test_a_thing_that_is_carried_away_is_followed_until_it_is_lost(talk: Any, hand: Any) -> None:
+    """L1 L2: the robot is sent on, and stands where the simulator sees it stand."""
+    await _do(talk, "navigate_to", place="workshop")
+    begun = await talk.call("follow", object="toolbox", duration_s=12.0)
+    assert not begun.is_error, begun.content[0].text
+    hand.faults(move_object="toolbox 3.5 1.5")
+    outcome = await talk.call("await_task", handle=begun.structured_content["handle"])
+    assert not outcome.is_error, outcome.content[0].text
+    result = outcome.structured_content["result"]
+    assert result["drives"] >= 1
+    away_m = math.dist(hand.state()["pose"][:2], (3.5, 1.5))
+    assert abs(away_m - result["distance_m"]) < 0.1
+    assert away_m < 1.8
+    begun = await talk.call("follow", object="toolbox", duration_s=60.0)
+    hand.faults(blind=True)
+    lost = await talk.call("await_task", handle=begun.structured_content["handle"])
+    assert lost.structured_content["failure"]["error_code"] == "OBJECT_LOST"
+    assert "Seen last: toolbox is at x_m 3.5" in lost.content[0].text

@@ -36,7 +36,7 @@ from robot_mcp_kit.skills.config.types import (
     Yaw,
     keys_at,
 )
-from robot_mcp_kit.skills.config.world import ManipulationSection, SensorsSection
+from robot_mcp_kit.skills.config.world import FollowSection, ManipulationSection, SensorsSection
 from robot_mcp_kit.skills.config.yaml_tree import Document, KeyPath, dotted, read_yaml
 from robot_mcp_kit.skills.geometry import edges_cross, point_in_polygon, polygon_area
 from robot_mcp_kit.skills.text import did_you_mean
@@ -140,6 +140,7 @@ class RobotConfig(Section):
     zones: dict[Name, Zone] = Field(default_factory=dict)
     sensors: SensorsSection = SensorsSection()
     manipulation: ManipulationSection | None = None
+    following: FollowSection | None = None
     io: dict[Name, Signal] = Field(default_factory=dict)
     rcp: RcpSection | None = None
     promcp: PromcpSection | None = None

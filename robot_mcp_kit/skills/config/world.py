@@ -99,6 +99,30 @@ class Spot(Section):
     aliases: list[Name] = Field(default_factory=list)
 
 
+class FollowSection(Section):
+    """The skill ``follow``: stay near an object that moves. Needs ``sensors.perception``."""
+
+    navigate: Name
+    """The skill that drives to a pose; of the policy ``replace``, because the robot is sent on while it
+    drives.
+    """
+    distance_m: Positive = 1.0
+    """How near to stay when the caller does not say."""
+    min_distance_m: Positive = 0.6
+    """The nearest a caller may ask for."""
+    step_m: Positive = 0.4
+    """How far the object moves before the robot is sent on."""
+    max_duration_s: Positive = 300.0
+    lost_after_s: Positive = 5.0
+    """Out of sight for so long, it is lost."""
+
+    @model_validator(mode="after")
+    def _usual_is_allowed(self) -> FollowSection:
+        if self.distance_m < self.min_distance_m:
+            raise ValueError("distance_m must not be smaller than min_distance_m")
+        return self
+
+
 class ManipulationSection(Section):
     """Skills made of other skills: look, pick, place, handover, home, inspect.
 

@@ -10,7 +10,7 @@ import abc
 from typing import Any, NoReturn
 
 from robot_mcp_kit.errors import TaskError
-from robot_mcp_kit.models import TaskFailure
+from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.skills.base import FeedbackReader, GoalSpec, Outcome, Sample, Skill, SkillArguments
 from robot_mcp_kit.skills.world import World
 
@@ -40,6 +40,31 @@ class Steps(abc.ABC):
         Raises:
             StepFailed: it was refused, failed, or was cancelled.
         """
+
+    @abc.abstractmethod
+    async def begin(self, skill: str, arguments: dict[str, Any]) -> None:
+        """Begin one skill and do not wait for it; it takes over from the step that runs, if its policy says
+        so.
+
+        Raises:
+            StepFailed: it was refused.
+        """
+
+    @abc.abstractmethod
+    def step(self) -> TaskInfo | None:
+        """The task of the step that was begun last; ``None``: none was, or it is not known any more."""
+
+    @abc.abstractmethod
+    async def stop_step(self) -> None:
+        """Cancel the step that runs, if one does, and wait for its end."""
+
+    @abc.abstractmethod
+    def now_s(self) -> float:
+        """Seconds, monotonic."""
+
+    @abc.abstractmethod
+    async def rest(self, seconds: float) -> None:
+        """Let time pass."""
 
     @abc.abstractmethod
     async def tell(self, phase: str) -> None:
