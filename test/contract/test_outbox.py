@@ -305,7 +305,7 @@ def test_a_full_disk_loses_nothing_and_sends_nothing_twice(
     assert len(outbox) == 0
     assert sum("cannot be used" in r.getMessage() for r in caplog.records) == 1
     outbox.append(entry(6))
-    assert any("written again" in r.getMessage() for r in caplog.records)
+    assert any("used again" in r.getMessage() for r in caplog.records)
     outbox.close()
     again = SqliteOutbox(tmp_path / "outbox.db")
     assert contents(again) == {"t": [6]}
