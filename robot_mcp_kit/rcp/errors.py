@@ -16,6 +16,9 @@ class RCPErrorCode(IntEnum):
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
 
+    TOO_MANY_REQUESTS = -32000
+    """Ours, in the range that JSON-RPC 2.0 leaves to servers."""
+
     CONNECTION_FAILED = 1000
     CONNECTION_TIMEOUT = 1001
     CONNECTION_LOST = 1002

@@ -12,12 +12,13 @@ import functools
 import hmac
 import logging
 import secrets
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from robot_mcp_kit.clock import Clock
+from robot_mcp_kit.clock import Clock, WallClock
 from robot_mcp_kit.jsonsafe import to_jsonable
 from robot_mcp_kit.rcp.actions import ACTIONS, Action
 from robot_mcp_kit.rcp.adapter import RCPAdapter
@@ -83,6 +84,7 @@ class GuardedRobot(RobotReader):
         adapter: the controller's.
         guard: the safety layer's; it may guard other things of this robot too. It is not closed here.
         clock: monotonic.
+        wall: Unix seconds, for events without a stamp.
         timeouts: how long the adapter may take.
         raised: risk levels above those of the protocol, by action. Lower ones have no effect (R3).
     """
@@ -93,10 +95,11 @@ class GuardedRobot(RobotReader):
         guard: Guard,
         *,
         clock: Clock | None = None,
+        wall: WallClock = time.time,
         timeouts: Timeouts | None = None,
         raised: Mapping[str, RiskLevel] | None = None,
     ) -> None:
-        super().__init__(adapter, clock=clock, timeouts=timeouts)
+        super().__init__(adapter, clock=clock, wall=wall, timeouts=timeouts)
         self.guard = guard
         self._facts: dict[str, Facts] = {}
         self._running: set[Running] = set()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from robot_mcp_kit.clock import Clock, SystemClock
+from robot_mcp_kit.clock import Clock, SystemClock, WallClock
 from robot_mcp_kit.jsonsafe import to_jsonable
 from robot_mcp_kit.rcp.adapter import RCPAdapter
 from robot_mcp_kit.rcp.context import ContextReport, collect_context
@@ -33,13 +34,19 @@ class RobotReader:
     Args:
         adapter: the controller's.
         clock: monotonic.
+        wall: Unix seconds, for events without a stamp.
         timeouts: how long the adapter may take.
     """
 
     def __init__(
-        self, adapter: RCPAdapter, *, clock: Clock | None = None, timeouts: Timeouts | None = None
+        self,
+        adapter: RCPAdapter,
+        *,
+        clock: Clock | None = None,
+        wall: WallClock = time.time,
+        timeouts: Timeouts | None = None,
     ) -> None:
-        self.adapter = adapter
+        self.adapter, self.wall = adapter, wall
         self._clock = clock if clock is not None else SystemClock()
         self._timeouts = timeouts if timeouts is not None else Timeouts()
         self._identity: RobotIdentity | None = None
@@ -113,7 +120,7 @@ class RobotReader:
 
     def events(self, channels: Iterable[str]) -> AsyncIterator[RCPEvent] | None:
         """As :func:`~robot_mcp_kit.rcp.events.event_stream`."""
-        return event_stream(self.adapter, channels)
+        return event_stream(self.adapter, channels, wall=self.wall)
 
     # -- for the guarded half -------------------------------------------------------------------------------
 
