@@ -21,13 +21,15 @@ BOUND_S = 30.0
 class ScriptedServer:
     """The process of ``scripted_server.py``, driven from the test."""
 
-    def __init__(self, action_name: str, domain_id: int, result_timeout_s: int = 10) -> None:
+    def __init__(
+        self, action_name: str, domain_id: int, result_timeout_s: int = 10, env: dict[str, str] | None = None
+    ) -> None:
         script = Path(__file__).with_name("scripted_server.py")
         self.process = subprocess.Popen(
             [sys.executable, str(script), action_name, str(result_timeout_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=isolated_environment(domain_id),
+            env=isolated_environment(domain_id) | (env or {}),
             text=True,
         )
         self.events: list[dict[str, Any]] = []

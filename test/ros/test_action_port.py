@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,6 +18,8 @@ from robot_mcp_kit.skills.base import GoalStatus
 pytestmark = pytest.mark.ros
 TYPE = "test_msgs/action/Fibonacci"
 BOUND_S = 30.0
+LEASE = Path(__file__).parents[2] / "config" / "fastdds_lease.xml"
+LEASE_BOUND_S = 12.0  # between its 3 s and the 20 s of before
 
 
 async def _ready_port(ros_side: Any, name: str) -> Any:
@@ -155,6 +158,21 @@ async def test_a_server_that_left_the_graph_is_no_longer_ready(ros_side: Any, st
     port = await _ready_port(ros_side, "/ending")
     server.process.send_signal(2)
     await _until(lambda: not port.server_ready())
+
+
+@pytest.mark.skipif(
+    os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") != "rmw_fastrtps_cpp",
+    reason="the lease is a file for Fast DDS",
+)
+async def test_a_killed_server_is_out_of_sight_within_the_lease_of_its_profile(
+    ros_side: Any, start_server: Any
+) -> None:
+    """B26: it says no goodbye. Without the profile that takes Fast DDS 20 s."""
+    server = start_server("/killed", env={"FASTDDS_DEFAULT_PROFILES_FILE": str(LEASE)})
+    port = await _ready_port(ros_side, "/killed")
+    server.kill()
+    async with asyncio.timeout(LEASE_BOUND_S):
+        await _until(lambda: not port.server_ready())
 
 
 async def test_wrong_goal_fields_are_named_before_anything_is_sent(port: Any, scripted_server: Any) -> None:
