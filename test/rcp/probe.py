@@ -249,7 +249,13 @@ def rig_of(
     adapter = adapter if adapter is not None else Probe()
     config = RobotConfig.model_validate({"robot": {"name": "cell"}, "safety": safety})
     guard = build_guard(config, {}, plain_parts(folder, clock=clock, wall=clock.wall, key=KEY), standing)
-    return Rig(GuardedRobot(adapter, guard, clock=clock, raised=raised), adapter, guard, clock, folder)
+    return Rig(
+        GuardedRobot(adapter, guard, clock=clock, wall=clock.wall, raised=raised),
+        adapter,
+        guard,
+        clock,
+        folder,
+    )
 
 
 class Failure(AdapterError):
