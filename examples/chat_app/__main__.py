@@ -18,7 +18,7 @@ from pathlib import Path
 import uvicorn
 
 from examples.chat_app.app import ChatApp
-from robot_mcp_kit.client.reconciling import Timing
+from robot_mcp_kit.client import Timing
 
 
 def main() -> None:

@@ -17,19 +17,30 @@ from starlette.routing import Route
 
 from examples.chat_app.journal import Journal
 from examples.chat_app.mission import calls, due, unknown, verdict
-from robot_mcp_kit.client import Consumer, Inbox, TaskBook, TaskUpdate, events_route
-from robot_mcp_kit.client.activation import ApprovalAdmission
-from robot_mcp_kit.client.admitting import Host
-from robot_mcp_kit.client.approvals import SqliteApprovals
-from robot_mcp_kit.client.calling import CallFailed
-from robot_mcp_kit.client.failures import Backoff
-from robot_mcp_kit.client.materializing import materialize
-from robot_mcp_kit.client.reconciling import Reconciler, Timing
-from robot_mcp_kit.client.resolution import resolve
-from robot_mcp_kit.client.robot import NotATask, Robot, StartRefused, StartUnknown
-from robot_mcp_kit.client.sources import Tier, read_source
-from robot_mcp_kit.client.supervisor import Supervisor
-from robot_mcp_kit.client.task_source import ToolTaskSource
+from robot_mcp_kit.client import (
+    ApprovalAdmission,
+    Backoff,
+    CallFailed,
+    Consumer,
+    Host,
+    Inbox,
+    NotATask,
+    Reconciler,
+    Robot,
+    SqliteApprovals,
+    StartRefused,
+    StartUnknown,
+    Supervisor,
+    TaskBook,
+    TaskUpdate,
+    Tier,
+    Timing,
+    ToolTaskSource,
+    events_route,
+    materialize,
+    read_source,
+    resolve,
+)
 
 logger = logging.getLogger("chat_app")
 

@@ -6,17 +6,14 @@ in its own web framework instead.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
 
 from robot_mcp_kit.client.inbox import Inbox, Receipt
+from robot_mcp_kit.client.listening import Listener, Posts
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +50,7 @@ class EventReceiver:
         self._lock = threading.Lock()
         self._server = _Server((host, port), self._judge)
         self.host: str = host
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._serve, name="event-receiver", daemon=True)
+        self.port: int = self._server.port
 
     @property
     def url(self) -> str:
@@ -63,14 +59,12 @@ class EventReceiver:
         return f"http://{host}:{self.port}{EVENTS_PATH}"
 
     def start(self) -> None:
-        self._thread.start()
+        self._server.start()
 
     def close(self) -> None:
         """Stop listening and close every connection. Harmless when called twice."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join(timeout=5.0)
-        self._server.close_connections()
+        self._server.stop_accepting()
+        self._server.cut_connections()
         self._server.server_close()
 
     def __enter__(self) -> EventReceiver:
@@ -81,9 +75,6 @@ class EventReceiver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _serve(self) -> None:
-        self._server.serve_forever(poll_interval=0.1)
 
     def _judge(self, headers: list[tuple[str, str]], body: bytes) -> Receipt:
         with self._lock:
@@ -98,50 +89,16 @@ class EventReceiver:
             return receipt
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
+class _Server(Listener):
     def __init__(
         self, address: tuple[str, int], judge: Callable[[list[tuple[str, str]], bytes], Receipt]
     ) -> None:
         self.judge = judge
-        self._open: set[socket.socket] = set()
-        self._open_lock = threading.Lock()
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._open_lock:
-            self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._open_lock:
-            self._open.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        with self._open_lock:
-            still_open = list(self._open)
-        for connection in still_open:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, _request: Any, client_address: Any) -> None:
-        logger.debug("connection from %s ended with an error", client_address, exc_info=True)
+        super().__init__(address, _Handler, name="event receiver")
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "robot-mcp-kit"
-    sys_version = ""
+class _Handler(Posts):
     timeout = IDLE_TIMEOUT_S
-    # Headers and body in one segment, sent at once: otherwise each answer waits 40 ms for the client's
-    # delayed ACK.
-    wbufsize = -1
-    disable_nagle_algorithm = True
     server: _Server
 
     def do_POST(self) -> None:
@@ -170,14 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(405, {"error": f"POST signed events to {EVENTS_PATH}"}, close=True)
 
     def _answer(self, status: int, content: dict[str, object], *, close: bool = False) -> None:
-        data = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
+        headers = {"Content-Type": "application/json"}
         if close:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        logger.debug(format, *args)
+            headers["Connection"] = "close"
+            self.close_connection = True
+        self.reply(status, json.dumps(content).encode(), headers)

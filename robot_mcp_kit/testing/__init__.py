@@ -10,6 +10,7 @@ from robot_mcp_kit.testing.chat_app import ChatAppDouble
 from robot_mcp_kit.testing.clock import FakeClock, settle
 from robot_mcp_kit.testing.collecting import CollectingPoster, make_event
 from robot_mcp_kit.testing.eventually import assert_eventually
+from robot_mcp_kit.testing.held import held
 from robot_mcp_kit.testing.receiver import ReceivedRequest, RecordingReceiver, Reply
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "RecordingReceiver",
     "Reply",
     "assert_eventually",
+    "held",
     "make_event",
     "settle",
 ]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+from robot_mcp_kit.client.listening import Listener, Posts
 from robot_mcp_kit.client.verifying import EventVerifier
 from robot_mcp_kit.models import TaskEvent
 from robot_mcp_kit.testing.eventually import assert_eventually
@@ -46,7 +44,7 @@ class ReceivedRequest:
     at_s: float
     """Monotonic seconds of arrival."""
     connection: int
-    """Number of the TCP connection, from 1."""
+    """Number of the TCP connection since the start, from 1."""
     problem: str | None
     """Why a receiver must refuse it, ``None`` when it is sound."""
 
@@ -95,9 +93,9 @@ class RecordingReceiver:
         self._script: deque[Reply] = deque()
         self._default: Reply | None = None
         self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
         self._port = 0
-        self._connections = 0
+        self._before = 0
+        """Connections until the last stop."""
         self._stopping = threading.Event()
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -108,14 +106,8 @@ class RecordingReceiver:
             raise RuntimeError("already listening")
         self._stopping.clear()
         self._server = _Server(("127.0.0.1", self._port), self)
-        self._port = self._server.server_address[1]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            kwargs={"poll_interval": 0.02},
-            name="recording receiver",
-            daemon=True,
-        )
-        self._thread.start()
+        self._port = self._server.port
+        self._server.start()
         return self
 
     def stop(self) -> None:
@@ -123,12 +115,11 @@ class RecordingReceiver:
         server, self._server = self._server, None
         if server is None:
             return
-        server.shutdown()
+        server.stop_accepting()
+        self._before += server.connections
         server.cut_connections()
         self._stopping.set()  # after the cut, or a reply that was waiting would still go out
         server.server_close()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -190,7 +181,7 @@ class RecordingReceiver:
     @property
     def connections(self) -> int:
         """How many TCP connections came in."""
-        return self._connections
+        return self._before + (0 if self._server is None else self._server.connections)
 
     def events_of(self, task_id: str) -> list[TaskEvent]:
         """The events of one task in order of arrival."""
@@ -256,60 +247,14 @@ def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 128
-
+class _Server(Listener):
     def __init__(self, address: tuple[str, int], receiver: RecordingReceiver) -> None:
-        super().__init__(address, _Handler)
         self.receiver = receiver
-        self._open: set[socket.socket] = set()
-        self._open_lock = threading.Lock()
-
-    def opened(self, connection: socket.socket) -> int:
-        with self._open_lock:
-            self._open.add(connection)
-            self.receiver._connections += 1
-            return self.receiver._connections
-
-    def closed(self, connection: socket.socket) -> None:
-        with self._open_lock:
-            self._open.discard(connection)
-
-    def cut_connections(self) -> None:
-        with self._open_lock:
-            connections = list(self._open)
-        for connection in connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # the peer was faster
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the game; tests look at :attr:`RecordingReceiver.requests`."""
+        super().__init__(address, _Handler, name="recording receiver")
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Headers and body of an answer in one segment: no delayed-ACK stalls on keep-alive connections.
-    wbufsize = -1
-    disable_nagle_algorithm = True
+class _Handler(Posts):
     server: _Server
-    number: int
-    _date: ClassVar[tuple[int, str]] = (0, "")
-
-    def setup(self) -> None:
-        self.number = self.server.opened(self.request)
-        super().setup()
-
-    def finish(self) -> None:
-        try:
-            super().finish()
-        except OSError:
-            self.close_connection = True  # cut while answering
-        finally:
-            self.server.closed(self.request)
 
     def do_POST(self) -> None:
         body = self.rfile.read(min(int(self.headers.get("content-length", 0)), _MAX_BODY_BYTES))
@@ -317,27 +262,15 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in self.headers.items():
             key = name.lower()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        receiver = self.server.receiver
+        receiver, number = self.server.receiver, self.server.number_of(self.request)
         problem, event = receiver._judge(headers, body)
-        request = ReceivedRequest(self.path, headers, body, time.monotonic(), self.number, problem)
+        request = ReceivedRequest(self.path, headers, body, time.monotonic(), number, problem)
         reply = receiver._handle(request, event)
         if reply.drop:
             self.close_connection = True
             return
-        self.send_response_only(reply.status)
-        if "Date" not in reply.headers:
-            self.send_header("Date", formatdate(usegmt=True))
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(reply.body)))
-        self.end_headers()
-        self.wfile.write(reply.body)
+        self.reply(reply.status, reply.body, reply.headers)
 
     def do_GET(self) -> None:
         """What a followed redirect would turn a POST into; must never count as delivered."""
-        self.send_response_only(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        self.reply(200)

@@ -3,7 +3,6 @@ or server of its own; the MCP client is the official one."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -23,6 +22,7 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.models import TaskEvent
 from robot_mcp_kit.sim.domain import isolated_environment
 from robot_mcp_kit.sim.process import SimProcess
+from robot_mcp_kit.testing import held
 from robot_mcp_kit.testing.open_guard import approve_everything
 
 ROOT = Path(__file__).parents[2]
@@ -176,36 +176,16 @@ def bridge(
     assert "Traceback" not in log
 
 
-@contextlib.asynccontextmanager
-async def connected_client(url: str) -> AsyncIterator[Client]:
-    """A client for fixtures: only the task that entered it may leave it, and fixtures end in another one."""
-    connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    done = asyncio.Event()
-
-    async def hold() -> None:
-        async with Client(url) as client:
-            connected.set_result(client)
-            await done.wait()
-
-    holding = asyncio.create_task(hold())
-    await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
-    if holding.done():
-        holding.result()
-    yield connected.result()
-    done.set()
-    await holding
-
-
 @pytest.fixture
 async def talk(bridge: BridgeProcess) -> AsyncIterator[Talker]:
-    async with connected_client(bridge.url) as client:
+    async with held(Client(bridge.url)) as client:
         yield Talker(client)
 
 
 @pytest.fixture(scope="session")
 def connect() -> Callable[[str], contextlib.AbstractAsyncContextManager[Client]]:
     """For modules that keep a bridge of their own."""
-    return connected_client
+    return lambda url: held(Client(url))
 
 
 @pytest.fixture(scope="session")

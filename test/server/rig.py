@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from robot_mcp_kit.skills.config import RobotConfig, parse_config
 from robot_mcp_kit.skills.geometry import yaw_to_quaternion
 from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.tasks import TaskManager
-from robot_mcp_kit.testing import CollectingPoster
+from robot_mcp_kit.testing import CollectingPoster, held
 from robot_mcp_kit.testing.clock import FakeClock
 from robot_mcp_kit.testing.open_guard import open_guard
 from robot_mcp_kit.testing.scripted import ScriptedGoal, ScriptedPort, ScriptedPorts
@@ -106,23 +105,6 @@ async def rigged(**more: Any) -> AsyncIterator[ServerRig]:
         await take_down(rig)
 
 
-@asynccontextmanager
-async def connected(rig: ServerRig, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
-    """The official client in memory; entered and left by one task, as it must be."""
-    ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    done = asyncio.Event()
-
-    async def hold() -> None:
-        async with Client(rig.server, mode=mode, **more) as client:
-            ready.set_result(client)
-            await done.wait()
-
-    holding = asyncio.create_task(hold())
-    await asyncio.wait({holding, ready}, return_when=asyncio.FIRST_COMPLETED)
-    if holding.done():
-        holding.result()
-    try:
-        yield ready.result()
-    finally:
-        done.set()
-        await holding
+def connected(rig: ServerRig, mode: str = "auto", **more: Any) -> AbstractAsyncContextManager[Client]:
+    """The official client in memory."""
+    return held(Client(rig.server, mode=mode, **more))

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.testing import held
 from robot_mcp_kit.testing.clock import settle
 from robot_mcp_kit.testing.desk import Desk
 
@@ -44,22 +45,8 @@ def desk() -> Desk:
 
 @pytest.fixture
 async def client(desk: Desk) -> AsyncIterator[Any]:
-    """Held by a task of its own: it must be left by the task that entered it."""
-    ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    done = asyncio.Event()
-
-    async def hold() -> None:
-        async with example.bridge_over(desk) as connected:
-            ready.set_result(connected)
-            await done.wait()
-
-    holding = asyncio.create_task(hold())
-    await asyncio.wait({holding, ready}, return_when=asyncio.FIRST_COMPLETED)
-    if holding.done():
-        holding.result()
-    yield ready.result()
-    done.set()
-    await holding
+    async with held(example.bridge_over(desk)) as connected:
+        yield connected
 
 
 async def test_of_200_slipping_grasps_none_is_called_a_success_and_no_retry_moves() -> None:

@@ -5,11 +5,10 @@ The base's action servers believe what they are told, as the desk's do; the worl
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +28,7 @@ from robot_mcp_kit.skills.registry import build_skills
 from robot_mcp_kit.skills.routines.offered import build_routines
 from robot_mcp_kit.skills.world import BatteryReading, RobotPose, WorldSnapshot, utc_now
 from robot_mcp_kit.tasks import TaskManager
-from robot_mcp_kit.testing import CollectingPoster
+from robot_mcp_kit.testing import CollectingPoster, held
 from robot_mcp_kit.testing.clock import FakeClock
 from robot_mcp_kit.testing.desk import DESK_CONFIG, Desk, _DeskPort
 from robot_mcp_kit.testing.open_guard import open_guard
@@ -228,27 +227,14 @@ async def rigged(
     profiles = build_profiles(config, bridge.skills)
     surface = ProMcpSurface(bridge, manager, config, profiles, name="robot", **more)
     rig = Rig(flat, bridge, manager, surface, config, guard, clock)
-    ready, done = asyncio.Event(), asyncio.Event()
-
-    async def hold() -> None:
-        # Entered and left by one task, as the client must be.
-        async with _all_connected(rig, mode):
-            ready.set()
-            await done.wait()
-
-    holding = asyncio.create_task(hold()) if connect else None
+    connecting = held(_all_connected(rig, mode)) if connect else nullcontext()
     try:
-        if holding is not None:
-            waiting = asyncio.create_task(ready.wait())
-            await asyncio.wait({holding, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if holding.done():
-                holding.result()
-        yield rig
+        async with connecting:
+            try:
+                yield rig
+            finally:
+                flat.open_gates()
     finally:
-        flat.open_gates()
-        done.set()
-        if holding is not None:
-            await holding
         await manager.aclose()
         await surface.aclose()
         await bridge.aclose()
@@ -256,15 +242,7 @@ async def rigged(
 
 @asynccontextmanager
 async def _all_connected(rig: Rig, mode: str) -> AsyncIterator[None]:
-    async with _stack() as enter:
-        for profile, server in rig.surface.servers.items():
-            rig.clients[profile] = await enter(Client(server, mode=mode))
-        yield
-
-
-@asynccontextmanager
-async def _stack() -> AsyncIterator[Callable[[Any], Any]]:
-    from contextlib import AsyncExitStack
-
     async with AsyncExitStack() as stack:
-        yield stack.enter_async_context
+        for profile, server in rig.surface.servers.items():
+            rig.clients[profile] = await stack.enter_async_context(Client(server, mode=mode))
+        yield
