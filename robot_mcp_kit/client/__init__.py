@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from robot_mcp_kit.client.book import TaskBook
 from robot_mcp_kit.client.consumer import Consumer
 from robot_mcp_kit.client.inbox import Inbox, Receipt, TaskTrack
+from robot_mcp_kit.client.orchestrating import Orchestrator, Step
 from robot_mcp_kit.client.receiver import EventReceiver
 from robot_mcp_kit.client.secrets import ServerSecrets
 from robot_mcp_kit.client.updates import TaskUpdate
@@ -67,6 +68,7 @@ __all__ = [
     "Inbox",
     "McpTasks",
     "NotATask",
+    "Orchestrator",
     "Receipt",
     "Reconciler",
     "Refusal",
@@ -79,6 +81,7 @@ __all__ = [
     "StartRefused",
     "StartUnknown",
     "StdioAuthority",
+    "Step",
     "StopNotConfirmed",
     "Supervisor",
     "TaskBook",

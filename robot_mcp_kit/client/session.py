@@ -12,6 +12,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
+from robot_mcp_kit.client.calling import CallFailed, ToolAnswer, ToolCaller
+
 
 class ToolCallError(Exception):
     """A tool answered that it refuses or failed.
@@ -65,6 +67,46 @@ class RobotSession:
         except ValueError:
             return {"result": text}
         return parsed if isinstance(parsed, dict) else {"result": parsed}
+
+
+class SessionCaller(ToolCaller):
+    """The tool-calling port over one open connection.
+
+    Args:
+        session: from :func:`connect`.
+        name: for messages.
+    """
+
+    def __init__(self, session: RobotSession, name: str = "robot") -> None:
+        self._session, self._name = session, name
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float | None = None
+    ) -> ToolAnswer:
+        try:
+            result = await self._session.client.call_tool(
+                tool, dict(arguments), read_timeout_seconds=timeout_s
+            )
+        except Exception as error:  # whatever the transport raises: the call may have arrived
+            message = f"{tool}: no answer: {type(error).__name__}"
+            raise CallFailed(self._name, "unreachable", message, sent=True) from error
+        structured = result.structured_content
+        return ToolAnswer(
+            text=_text(result),
+            structured=structured if isinstance(structured, dict) else {},
+            is_error=bool(result.is_error),
+        )
+
+    async def accepts(self, tool: str, argument: str) -> bool:
+        cursor: str | None = None
+        while True:
+            page = await self._session.client.list_tools(cursor=cursor)
+            for listed in page.tools:
+                if listed.name == tool:
+                    return argument in listed.input_schema.get("properties", {})
+            cursor = page.next_cursor
+            if cursor is None:
+                return False
 
 
 @contextlib.asynccontextmanager

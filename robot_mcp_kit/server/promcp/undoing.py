@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from robot_mcp_kit.errors import ArgumentError
-from robot_mcp_kit.jsonsafe import dumps
+from robot_mcp_kit.promcp.hints import write_hint
 from robot_mcp_kit.server.promcp.measuring import ARM, BASE, GRIPPER, Measured, parts_of
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.arm.gripper import Gripper
@@ -35,7 +35,7 @@ class Undo(BaseModel):
 
     def hint(self, tool: str) -> str:
         """``tool param=value …``, values as JSON."""
-        return " ".join([tool, *(f"{name}={dumps(value)}" for name, value in self.arguments.items())])
+        return write_hint(tool, self.arguments)
 
 
 def undo_of(
