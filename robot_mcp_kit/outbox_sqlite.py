@@ -232,9 +232,7 @@ class SqliteOutbox(Outbox):
     def _complain(self, exc: sqlite3.Error) -> None:
         if not self._failing:
             self._failing = True
-            logger.error(
-                "outbox %s cannot be used (%s); events are kept in memory meanwhile", self.path, exc
-            )
+            logger.error("outbox %s cannot be used (%s); events are kept in memory meanwhile", self.path, exc)
 
     def _recovered(self) -> None:
         if self._failing and not self._gone:

@@ -307,6 +307,11 @@ class TaskManager:
             record = self._records.get(task_id)
             return None if record is None else record.snapshot()
 
+    def task_ids(self) -> _List[str]:
+        """Ids of all tasks that are retained, in the order of creation."""
+        with self._lock:
+            return [*self._records]
+
     def list(self, states: _List[TaskState] | None = None) -> _List[TaskInfo]:
         """Snapshots in the order of creation.
 

@@ -42,6 +42,9 @@ class TaskTopics:
         self._close: list[Callable[[], None]] = []
         self._list_is_due = False
         self._states: dict[str, str] = {}
+        self._ended: dict[str, Any] = {}
+        """Messages of tasks that have ended, which hardly ever change again."""
+        self._changed: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._watched: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_WATCH_QUEUE)
         self._watcher: str | None = None
@@ -100,6 +103,7 @@ class TaskTopics:
         self._ros.post(lambda: self._events.publish(message))
 
     def _task_changed(self, info: TaskInfo) -> None:
+        self._changed.add(info.task_id)
         if self._states.get(info.task_id) == info.state:
             return  # progress alone does not change the list's point
         self._states[info.task_id] = info.state
@@ -112,14 +116,24 @@ class TaskTopics:
         self._list_is_due = False
         if not self._close:
             return  # closed meanwhile
-        infos = self._manager.list()
-        self._states = {info.task_id: info.state for info in infos}
-        message = self._list_type(
-            server=self._manager.server_name,
-            stamp=_stamp(datetime.now(UTC)),
-            tasks=[self._info_message(info) for info in reversed(infos)],
+        messages, states, ended = [], {}, {}
+        changed, self._changed = self._changed, set()
+        for task_id in self._manager.task_ids():
+            message = self._ended.get(task_id)
+            if message is None or task_id in changed:
+                info = self._manager.get(task_id)
+                if info is None:
+                    continue
+                message = self._info_message(info)
+            if message.state != "running":
+                ended[task_id] = message
+            states[task_id] = message.state
+            messages.append(message)
+        self._states, self._ended = states, ended
+        listed = self._list_type(
+            server=self._manager.server_name, stamp=_stamp(datetime.now(UTC)), tasks=messages[::-1]
         )
-        self._ros.post(lambda: self._tasks.publish(message))
+        self._ros.post(lambda: self._tasks.publish(listed))
 
     def _info_message(self, info: TaskInfo) -> Any:
         return self._info_type(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 
 _LOOK_ALIKES = {
@@ -44,12 +45,21 @@ def skeleton(name: str) -> str:
     ``"Override-Safety"``, ``"OVERRIDE  SAFETY"``, ``"оverride_safety"`` (Cyrillic о) and
     ``"override\\u200b_safety"`` are all ``"overridesafety"``. Letters that look like no Latin one stay.
     """
+    return _known_skeleton(name) if len(name) <= _KNOWN_CHARS else _skeleton(name)
+
+
+def _skeleton(name: str) -> str:
     letters = []
     for char in unicodedata.normalize("NFKD", _mapped(name).casefold()):
         latin = _TO_LATIN.get(char, char)
         if latin.isalpha():
             letters.append(latin)
     return "".join(letters)
+
+
+_KNOWN_CHARS = 100
+_known_skeleton = functools.lru_cache(maxsize=1024)(_skeleton)
+"""Each call asks for the same few names again."""
 
 
 def _mapped(text: str) -> str:

@@ -104,6 +104,31 @@ async def test_the_task_list_is_latched_and_follows_the_states(stage: Stage) -> 
     await _until(lambda: shown().state == "succeeded")
 
 
+async def test_what_is_learned_after_the_end_is_in_the_next_list(stage: Stage) -> None:
+    """B36, B21: ended tasks are not put together anew each time, but a late confirmation is."""
+
+    async def body(context: TaskContext) -> dict[str, Any]:
+        return {}
+
+    async def ended(tool: str) -> str:
+        info = stage.manager.start(tool, body)
+        await stage.manager.wait(info.task_id)
+        return info.task_id
+
+    first = await ended("one")
+    await _until(lambda: any(t.state == "succeeded" for m in stage.listener.lists for t in m.tasks))
+    stage.manager.annotate(first, {"stop_confirmed": True})
+    second = await ended("two")
+    await _until(
+        lambda: (
+            [(t.task_id, t.state) for t in stage.listener.lists[-1].tasks]
+            == [(second, "succeeded"), (first, "succeeded")]
+        )
+    )
+    assert json.loads(stage.listener.lists[-1].tasks[1].progress_json) == {"stop_confirmed": True}
+    assert stage.manager.task_ids() == [first, second]
+
+
 async def test_what_another_node_saw_becomes_a_watch_event(stage: Stage) -> None:
     """B36: one long-lived task carries them, with its own contiguous seq."""
     from robot_mcp_kit_msgs.msg import WatchEvent
