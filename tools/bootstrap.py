@@ -41,7 +41,7 @@ from tools.distribution import (
 from tools.interface_packages import InterfaceError, InterfacePackage, external, load, missing
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "dev,mcp,ros"
+EXTRAS = "dev,mcp,ros,rcp"
 
 
 class Setup:

@@ -1,5 +1,5 @@
-"""The ``robot-mcp-kit`` command: ``run``, ``sim``, ``events``, ``demo``, ``doctor``, ``lint``, and for the
-operator ``approve``, ``reject``, ``estop``, ``audit``.
+"""The ``robot-mcp-kit`` command: ``run``, ``sim``, ``rcp``, ``events``, ``demo``, ``doctor``,
+``lint``, and for the operator ``approve``, ``reject``, ``estop``, ``audit``.
 
 Each sub-command is a module with ``add_arguments`` and ``execute``. The modules import rclpy, mcp and rich
 only inside ``execute``, so that ``--help`` and a typing mistake answer at once and on a machine that has
@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from robot_mcp_kit.cli import approve, audit, demo, doctor, estop, events, lint, reject, run, sim
+from robot_mcp_kit.cli import approve, audit, demo, doctor, estop, events, lint, rcp, reject, run, sim
 from robot_mcp_kit.cli.common import EXIT_INTERRUPTED, EXIT_USAGE, CliError, split_ros_arguments
 from robot_mcp_kit.version import package_version
 
@@ -21,6 +21,7 @@ __all__ = ["build_parser", "main"]
 _COMMANDS = {
     "run": run,
     "sim": sim,
+    "rcp": rcp,
     "events": events,
     "demo": demo,
     "doctor": doctor,

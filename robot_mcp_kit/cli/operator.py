@@ -23,7 +23,8 @@ def add_node_arguments(parser: argparse.ArgumentParser) -> None:
         "~/.local/state/robot-mcp-kit)",
     )
     parser.add_argument(
-        "--url", help="where the node answers, http://HOST:PORT (default: as the running node announced it)"
+        "--url",
+        help="where the node answers, http://HOST:PORT, or ws://HOST:PORT (default: as it announced)",
     )
 
 
@@ -108,6 +109,10 @@ class OperatorClient:
         Raises:
             CliError: no answer, or a refusal, in its own words.
         """
+        if self.url.startswith(("ws://", "wss://")):
+            from robot_mcp_kit.cli.operator_socket import call_socket
+
+            return call_socket(self.url, self._key, method, path, content)
         import httpx
 
         try:

@@ -36,7 +36,13 @@ async def serving(app: Starlette, listener: socket.socket) -> AsyncIterator[None
         RuntimeError: the application did not start.
     """
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=_SHUTDOWN_S
+        app,
+        # The endpoint has no WebSocket, and an installed library for them must not open one.
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_SHUTDOWN_S,
     )
     server = _EmbeddedServer(config)
     task = asyncio.create_task(_serve(server, listener), name="http")

@@ -42,17 +42,20 @@ def run_without(forbidden: set[str], *argv: str) -> subprocess.CompletedProcess[
         ["events", "--help"],
         ["demo", "--help"],
         ["doctor", "--help"],
+        ["rcp", "--help"],
     ],
 )
 def test_help_imports_neither_ros_nor_mcp_nor_rich(argv: list[str]) -> None:
-    done = run_without({"rclpy", "mcp", "rich", "uvicorn", "starlette", "structlog", "yaml", "numpy"}, *argv)
+    done = run_without(
+        {"rclpy", "mcp", "rich", "uvicorn", "starlette", "structlog", "yaml", "numpy", "websockets"}, *argv
+    )
     assert done.returncode == 0, done.stderr
     assert "usage: robot-mcp-kit" in done.stdout
 
 
 def test_help_names_the_commands() -> None:
     done = run_without(set(), "--help")
-    for command in ("run", "sim", "events", "demo", "doctor", "approve", "reject", "estop", "audit"):
+    for command in ("run", "sim", "rcp", "events", "demo", "doctor", "approve", "reject", "estop", "audit"):
         assert f"\n    {command} " in done.stdout
 
 

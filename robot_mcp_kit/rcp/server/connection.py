@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.rcp.errors import AdapterBusyError, ParameterError, RCPError, RCPErrorCode
 from robot_mcp_kit.rcp.events import CHANNELS, canonical_channel, wanted_channels
-from robot_mcp_kit.rcp.failures import failed, said
+from robot_mcp_kit.rcp.failures import failed, refused, said
 from robot_mcp_kit.rcp.guarded import Executed, GuardedRobot, Waiting
 from robot_mcp_kit.rcp.server.budget import Budget
 from robot_mcp_kit.rcp.server.jsonrpc import (
@@ -28,6 +28,7 @@ from robot_mcp_kit.rcp.server.jsonrpc import (
 from robot_mcp_kit.rcp.server.settings import RCPServerSettings
 from robot_mcp_kit.safety.approvals import ApprovalError, Pending
 from robot_mcp_kit.safety.principals import Approver, Requester
+from robot_mcp_kit.safety.refusals import SafetyRefused
 from robot_mcp_kit.safety.risk import RiskLevel
 from robot_mcp_kit.skills.text import clean_text, did_you_mean
 
@@ -94,6 +95,8 @@ class Connection:
             "rcp.action.reject": self._reject,
             "rcp.action.cancel": self._cancel,
             "rcp.approvals": self._approvals,
+            "rcp.estop": self._estop,
+            "rcp.estop.reset": self._reset_estop,
         }
 
     async def received(self, raw: str | bytes) -> None:
@@ -214,8 +217,9 @@ class Connection:
 
     async def _approve(self, params: Mapping[str, Any]) -> Any:
         waiting = self._decide("approve", params)
-        if isinstance(waiting, Pending):
-            return {"status": "approved", "task_id": waiting.task_id}
+        if isinstance(waiting, Pending) or params.get("wait") is False:
+            pending = waiting if isinstance(waiting, Pending) else waiting.pending
+            return {"status": "approved", "task_id": pending.task_id}
         return _executed(await asyncio.shield(waiting.outcome))
 
     async def _reject(self, params: Mapping[str, Any]) -> Any:
@@ -237,6 +241,22 @@ class Connection:
             "approvals": [pending.public(now_s) for pending in guard.desk.pending()],
             "estop": {"latched": guard.estop.latched, "reason": guard.estop.reason},
         }
+
+    async def _estop(self, params: Mapping[str, Any]) -> Any:
+        """Anybody may stop a robot."""
+        guard = self._robot.guard
+        reason = clean_text(params.get("reason"), 200) or "the emergency stop was called"
+        guard.latch(reason, self.requester.principal)
+        return {"latched": True, "reason": guard.estop.reason}
+
+    async def _reset_estop(self, params: Mapping[str, Any]) -> Any:
+        self._check_operator("reset", "")
+        approver = Approver(self._name(params), "operator")
+        try:
+            was = self._robot.guard.reset_estop(approver)
+        except SafetyRefused as error:
+            raise refused(error) from error
+        return {"latched": False, "was": was}
 
     # -- deciding -------------------------------------------------------------------------------------------
 
@@ -263,15 +283,20 @@ class Connection:
         try:
             found = waiting if waiting is not None else guard.desk.find(token)
             self._check_operator(verdict, token)
-            name = clean_text(params.get("approver"), 80)
-            if not name:
-                raise ParameterError("approver", "who decides? A name is needed for the audit trail")
+            name = self._name(params)
             desk_token = found.token if isinstance(found, Pending) else found.pending.token
             reason = clean_text(params.get("reason", ""), 300)
             guard.decide(desk_token, verdict == "approve", Approver(name, "operator"), reason)
         except ApprovalError as error:
             raise RCPError(error.message, code=RCPErrorCode.APPROVAL_EXPIRED) from error
         return found
+
+    @staticmethod
+    def _name(params: Mapping[str, Any]) -> str:
+        name = clean_text(params.get("approver"), 80)
+        if not name:
+            raise ParameterError("approver", "who decides? A name is needed for the audit trail")
+        return name
 
     def _outcome(self, waiting: Waiting, done: asyncio.Task[Executed]) -> None:
         """Tell the one that asked how it ended."""
