@@ -32,6 +32,7 @@ from robot_mcp_kit.client.rows import (
     update_from_row,
 )
 from robot_mcp_kit.client.updates import SERVER_RESTARTED, Source, TaskUpdate, UpdateKind
+from robot_mcp_kit.client.weighing import MAX_BYTES, Weight
 from robot_mcp_kit.models import TaskEvent, TaskFailure, TaskInfo, TaskState
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class TaskBook:
         remember_s: how long event ids are known at least.
         max_remembered: most ids in that time.
         max_backlog: updates that the slowest consumer may be behind before events are refused.
+        max_bytes: most that the database may hold, whatever the events' sizes, before events are refused.
 
     Raises:
         ConfigError: another process has the file, or it is damaged. (A ValueError.)
@@ -84,11 +86,13 @@ class TaskBook:
         remember_s: float = REMEMBER_S,
         max_remembered: int = MAX_REMEMBERED,
         max_backlog: int = MAX_BACKLOG,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.database: Database = open_database(path, sync=sync)
         self._wall_clock = wall_clock
         self._remember_s, self._max_remembered = remember_s, max_remembered
         self._max_backlog = max_backlog
+        self._weight = Weight(max_bytes)
         self._depth = 0
         self._cache: OrderedDict[tuple[str, str], TaskRecord] = OrderedDict()
         self._listeners: list[Listener] = []
@@ -229,7 +233,7 @@ class TaskBook:
     def _take(self, db: sqlite3.Connection, event: TaskEvent) -> Taken:
         now_s = self._wall_clock()
         record = self._load(db, event.server, event.task_id)
-        full = self.backlog >= self._max_backlog or self._seen.full(now_s)
+        full = self.backlog >= self._max_backlog or self._seen.full(now_s) or self._too_heavy(db)
         if full or (record is None and self._running >= MAX_RUNNING):
             # What had been taken is acknowledged all the same.
             known = self._seen.knows(db, event.server, event.event_id)
@@ -254,6 +258,12 @@ class TaskBook:
         self._save(db, record)
         self._tidy(db)
         return Taken(gap=gap, late=arrival == "late")
+
+    def _too_heavy(self, db: sqlite3.Connection) -> bool:
+        if self._weight.is_due() and self._weight.weigh(db):
+            self._drop(db, keep_updates=0, keep_ended=0)
+            self._weight.weigh(db)
+        return self._weight.over
 
     def _load(self, db: sqlite3.Connection, server: str, task_id: str) -> TaskRecord | None:
         record = self._cache.get((server, task_id))
@@ -404,6 +414,7 @@ class TaskBook:
     ) -> None:
         self.position += 1
         text = to_text(payload) if payload else "{}"
+        self._weight.note(2 * len(text))  # once here and once with the task
         db.execute(
             "INSERT INTO task_update VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -442,14 +453,18 @@ class TaskBook:
         if self._untidied < _TIDY_EVERY:
             return
         self._untidied = 0
+        self._drop(db, keep_updates=KEPT_UPDATES, keep_ended=KEPT_ENDED)
+
+    def _drop(self, db: sqlite3.Connection, *, keep_updates: int, keep_ended: int) -> None:
+        """Delete what nobody needs any more."""
         done = min(self._cursors.values(), default=self.position)
-        db.execute("DELETE FROM task_update WHERE position <= ?", (min(done, self.position - KEPT_UPDATES),))
+        db.execute("DELETE FROM task_update WHERE position <= ?", (min(done, self.position - keep_updates),))
         self._cache.clear()  # some of it may go now
         # Only what ended long ago: a repeated event of it is known by its id meanwhile.
         db.execute(
             "DELETE FROM task WHERE state != 'running' AND heard_at_s < ? AND number <="
             " (SELECT number FROM task WHERE state != 'running' ORDER BY number DESC LIMIT 1 OFFSET ?)",
-            (self._wall_clock() - REMEMBER_S, KEPT_ENDED),
+            (self._wall_clock() - REMEMBER_S, keep_ended),
         )
 
     def _now(self) -> datetime:

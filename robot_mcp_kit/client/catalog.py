@@ -16,6 +16,8 @@ from robot_mcp_kit.client.schemas import ArgumentChecker
 
 MAX_PAGES = 50
 MAX_ITEMS = 5_000
+MAX_LIST_BYTES = 8 * 1024 * 1024
+"""Of all pages of one list together, as JSON."""
 _KINDS: tuple[Listed, ...] = ("tools", "prompts", "resources")
 
 
@@ -120,6 +122,7 @@ async def discover(connection: Connection, *, timeout_s: float) -> ServerCatalog
 async def _drain(connection: Connection, kind: Listed, into: list[Any], deadline_s: float) -> Refusal | None:
     """Read pages until there are no more; why not, if not."""
     cursor: str | None = None
+    size = 0
     seen: set[str] = set()
     for number in range(1, MAX_PAGES + 1):
         left_s = deadline_s - asyncio.get_running_loop().time()
@@ -133,6 +136,9 @@ async def _drain(connection: Connection, kind: Listed, into: list[Any], deadline
                 error.reason, error.reason
             )
             return _partial(connection, kind, code, f"page {number} failed: {error.message}")
+        size += sum(len(one.model_dump_json()) for one in items)
+        if size > MAX_LIST_BYTES:
+            return _partial(connection, kind, "list_too_large", f"more than {MAX_LIST_BYTES} bytes")
         into += items
         if cursor is None:
             return None

@@ -22,6 +22,7 @@ from robot_mcp_kit.client.refusals import FailureClass, Refusal, RefusedError
 from robot_mcp_kit.client.secrecy import origin_of
 
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
+LISTEN_METHOD = "subscriptions/listen"
 PROBLEM_CODE = -32050
 """The JSON-RPC error code of a problem that this side found; ``data`` says which."""
 _OUR_HEADERS = frozenset(
@@ -175,7 +176,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     def _bounded(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         length = response.headers.get("content-length", "")
-        streams = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        # Who listens for news does so for as long as there are any; everything else is one answer and has one
+        # bound, however many events it comes in.
+        listens = request.method == "GET" or request.headers.get("mcp-method") == LISTEN_METHOD
+        streams = listens and response.headers.get("content-type", "").lower().startswith("text/event-stream")
         if length.isdigit() and int(length) > self._max:
             self.last_problem = self._too_large()
             body: httpx2.AsyncByteStream = _Bounded(self, response, 0)
@@ -213,7 +217,7 @@ _AFTER_SENDING = frozenset({"redirect", "compressed", "not_authenticated"})
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response's body, up to a bound. Event streams are bounded event by event, by the SDK."""
+    """A response's body, up to a bound; ``None``: a stream of news, which the SDK bounds event by event."""
 
     def __init__(self, transport: GuardedTransport, response: httpx2.Response, most: int | None) -> None:
         self._transport = transport

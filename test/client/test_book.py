@@ -211,6 +211,24 @@ def test_events_are_refused_while_nobody_deals_with_the_updates(tmp_path: Path) 
     book.close()
 
 
+def test_large_events_fill_the_book_up_to_its_bound_and_not_the_disk(tmp_path: Path) -> None:
+    """A34: a bound for each event alone would be thousands of times that."""
+    book = TaskBook(tmp_path / "chat.db", wall_clock=lambda: NOW, max_bytes=30_000_000)
+    book.cursor("chat")
+    big = {"note": "x" * 1_000_000}
+    taken = 0
+    while not book.take_event(event(1, task_id=f"t-{taken}", payload=big)).full:
+        taken += 1
+        assert taken < 100
+    assert 8 <= taken <= 20
+    assert (tmp_path / "chat.db").stat().st_size < 50_000_000
+    assert book.take_event(event(1, task_id="t-0", payload=big)).duplicate
+    book.move_cursor("chat", book.position)
+    again = book.take_event(event(1, task_id=f"t-{taken}", payload=big))
+    assert not again.full, "what every consumer has had is let go"
+    book.close()
+
+
 def test_event_ids_are_known_for_longer_than_a_sender_repeats_them_and_never_forgotten_early() -> None:
     """C29, K29."""
     now_s = float(NOW)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.client import catalog as catalog_module
 from robot_mcp_kit.client.authenticating import Authenticator
 from robot_mcp_kit.client.calling import CallFailed
 from robot_mcp_kit.client.catalog import MAX_PAGES
@@ -478,6 +479,60 @@ async def test_an_answer_beyond_the_bound_is_cut_off_and_the_connection_lives(to
         app.raw = None
         assert (await arm.call("grasp", {"force_n": 2})).content() == {"did": "grasp"}
     assert sent < 20_000_000
+
+
+async def test_an_answer_of_endless_small_events_is_cut_off_as_a_whole() -> None:
+    """A34: each event is small; the bound is for all of them together."""
+    app = FakeMcp()
+    sent = 0
+
+    async def raw(method: str, send: Any, gone: Any) -> bool:
+        nonlocal sent
+        if method != "tools/call":
+            return False
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        params = {"level": "info", "data": "x" * 500}
+        note = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+        event = f"data: {json.dumps(note)}\n\n".encode()
+        while not gone.done():
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+            sent += len(event)
+            await asyncio.sleep(0)
+        return True
+
+    app.raw = raw
+    async with supervised(app, host=trusting_host(max_response_bytes=100_000)) as arm:
+        with pytest.raises(CallFailed) as caught:
+            await asyncio.wait_for(arm.call("grasp", {"force_n": 1}), 20)
+        assert caught.value.reason == "response_too_large"
+        app.raw = None
+        assert (await arm.call("grasp", {"force_n": 2})).content() == {"did": "grasp"}
+    assert sent < 20_000_000
+
+
+async def test_news_may_come_for_longer_than_an_answer_may_be() -> None:
+    """A34, A23: the stream of notifications has no end and is not kept; its bound is for each event."""
+    app = FakeMcp()
+    async with supervised(app, host=trusting_host(max_response_bytes=20_000)) as arm:
+        await arm.connected()
+        await assert_eventually(lambda: bool(app.streams))
+        for number in range(60):
+            app.notify("notifications/message", {"level": "info", "data": f"{number} {'x' * 1_000}"})
+        app.tools = [tool("new")]
+        app.notify("notifications/tools/list_changed")
+        await assert_eventually(lambda: app.count("tools/list") == 2)
+        assert [one.name for one in (await arm.catalog()).tools] == ["new"]
+
+
+async def test_a_list_of_large_pages_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A17, A34: each page is within the bound of one answer."""
+    monkeypatch.setattr(catalog_module, "MAX_LIST_BYTES", 5_000)
+    app = FakeMcp(tools=[tool(f"t{n}") | {"description": "x" * 2_000} for n in range(5)], page_size=1)
+    async with supervised(app) as arm:
+        catalog = await arm.catalog()
+    assert [failure.code for failure in catalog.failures] == ["list_too_large"]
+    assert len(catalog.tools) == 2
 
 
 async def test_an_endless_answer_to_the_handshake_is_a_fault_of_the_server_and_not_tried_again() -> None:
