@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.node.prepared import Prepared
+from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.safety.state_dir import announce, withdraw
 from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
 from robot_mcp_kit.server.handles import Handles
@@ -62,14 +63,22 @@ async def serve(
         rcp=rcp,
         rcp_actions=told is not None and told.actions,
     )
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        if rcp is not None:
+            stack.push_async_callback(rcp.aclose)
+            if prepared.settings.rcp_server:
+                await stack.enter_async_context(_protocol(prepared, rcp))
         if prepared.listener is None:
             await _over_stdio(prepared, server().run_stdio_async(), opened, closed)
         else:
             await _over_http(prepared, prepared.listener, server, bridge, manager, opened, closed)
-    finally:
-        if rcp is not None:
-            await rcp.aclose()
+
+
+def _protocol(prepared: Prepared, robot: BridgedRobot) -> contextlib.AbstractAsyncContextManager[None]:
+    """The Robot Context Protocol's own server; its libraries are only needed with it."""
+    from robot_mcp_kit.node.rcp_serving import rcp_serving
+
+    return rcp_serving(robot, prepared.settings, prepared.guard.operator_key)
 
 
 async def _over_stdio(

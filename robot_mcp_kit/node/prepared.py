@@ -10,7 +10,7 @@ from pathlib import Path
 from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.node.guarding import NodeGuard, make_guard
-from robot_mcp_kit.node.rcp import NodeRcp, make_rcp
+from robot_mcp_kit.node.rcp import NodeRcp, check_rcp_server, make_rcp
 from robot_mcp_kit.node.settings import NodeSettings
 from robot_mcp_kit.outbox_sqlite import SqliteOutbox
 from robot_mcp_kit.ros.action_port import RosActionPorts
@@ -117,13 +117,19 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
             else:
                 ports.add(skill.action_name, skill.action_type, skill.stop_topic)  # discovery begins now
         rcp = make_rcp(ros, config, {**skills, **routines}, signals)
+        check_rcp_server(settings, rcp)
         if rcp is not None:
             undo.callback(rcp.readings.close)
         profiles = build_profiles(config, {**skills, **routines})
         name = ros.node.get_fully_qualified_name()
         secrets = [
             secret.get_secret_value()
-            for secret in (settings.token, settings.observer_token, settings.approval_secret)
+            for secret in (
+                settings.token,
+                settings.observer_token,
+                settings.approval_secret,
+                settings.rcp_token,
+            )
             if secret
         ]
         guard = make_guard(ros, config, skills, where, state_directory(settings.state_dir, name), secrets)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.errors import ArgumentError, ConfigError, TaskError
+from robot_mcp_kit.node.settings import NodeSettings
 from robot_mcp_kit.rcp.bridged import BridgeAdapter
 from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.ros.readings import RosReadings
@@ -58,3 +59,15 @@ def make_rcp(
             continue
     readings = RosReadings(ros.node, ros.thread, section, signals)
     return NodeRcp(section, readings, actions=config.rcp is not None)
+
+
+def check_rcp_server(settings: NodeSettings, rcp: NodeRcp | None) -> None:
+    """
+    Raises:
+        ConfigError: the server is asked for, and there is nothing to serve.
+    """
+    if settings.rcp_server and rcp is None:
+        raise ConfigError(
+            "parameter rcp_server: the skills file has neither an rcp section nor arms, so there is nothing "
+            "to serve; add `rcp: {}`"
+        )

@@ -17,6 +17,9 @@ from robot_mcp_kit.sqlite_file import SYNC_MODES
 
 _BRIDGE_DEFAULTS = BridgeSettings()
 
+RCP_TOKEN_VARIABLE = "ROBOT_MCP_RCP_TOKEN"  # noqa: S105 - the variable's name
+"""As the protocol's server calls it; that room is only imported where it is asked for."""
+
 PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec(
         "skills_file", "", "YAML file that describes this robot: actions, frames, limits, places, zones"
@@ -32,6 +35,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec(
         "stdio", False, "Speak MCP on stdin and stdout instead of HTTP, for a client that starts us"
     ),
+    ParameterSpec("rcp_server", False, "Also serve the Robot Context Protocol, JSON-RPC over WebSocket"),
+    ParameterSpec(
+        "rcp_host",
+        "127.0.0.1",
+        f"Address of that server; beyond this machine only with {RCP_TOKEN_VARIABLE} set",
+    ),
+    ParameterSpec("rcp_port", 9796, "TCP port of that server; 0 takes a free one", 0, 65535),
     ParameterSpec(
         "ledger_file",
         "",
@@ -135,6 +145,10 @@ class NodeSettings(BaseModel):
     token: SecretStr | None = None
     observer_token: SecretStr | None = None
     """Of clients of the proMCP profiles that may look and stop, and move nothing."""
+    rcp_server: bool = False
+    rcp_host: str = "127.0.0.1"
+    rcp_port: int = 9796
+    rcp_token: SecretStr | None = None
     ledger_file: Path | None = None
     ledger_sync: str = "normal"
     state_dir: Path | None = None
@@ -181,8 +195,15 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
             f"{OBSERVER_TOKEN_VARIABLE}: is the same as another secret, so it would allow more than to look; "
             "choose another"
         )
+    rcp_token = os.environ.get(RCP_TOKEN_VARIABLE, "").strip()
+    if rcp_token and rcp_token == approval:
+        raise ConfigError(
+            f"{RCP_TOKEN_VARIABLE}: is the same as {APPROVAL_SECRET_VARIABLE}, so a client could approve its "
+            "own motions; choose another"
+        )
     return NodeSettings(
         **values,
+        rcp_token=SecretStr(rcp_token) if rcp_token else None,
         token=SecretStr(token) if token else None,
         observer_token=SecretStr(observer) if observer else None,
         approval_secret=SecretStr(approval) if approval else None,

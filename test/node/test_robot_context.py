@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from robot_mcp_kit.rcp.bridged.units import quaternion_of
 from robot_mcp_kit.testing.eventually import assert_eventually
+from test.rcp.wire import WireError, client_of
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(240)]
 
@@ -312,3 +314,58 @@ async def test_a_motion_that_was_not_approved_does_not_happen(
         assert told["state"] in ("failed", "cancelled")
         assert _arm_goals(hand) == before
     assert bridge.end() == 0
+
+
+async def test_the_protocols_own_server_is_off_until_the_parameter_says_so(
+    start_bridge: Callable[..., Any], hand: Any, tmp_path: Path
+) -> None:
+    """R18 R30 R32 R37: the same robot over JSON-RPC; a person approves over the operator's connection."""
+    from robot_mcp_kit.safety.assemble import operator_key
+
+    skills = tmp_path / "skills.yaml"
+    text = (Path(__file__).parents[2] / "config" / "skills.yaml").read_text(encoding="utf-8")
+    skills.write_text(text.replace("trust_demo_key: true", "trust_demo_key: false"), encoding="utf-8")
+    environment = {"ROBOT_MCP_STATE_DIR": str(tmp_path / "state")}
+    bridge = start_bridge(
+        *("--ros-args", "-p", "rcp_server:=true", "-p", "rcp_port:=0"),
+        skills=skills,
+        environment=environment,
+        approve=False,
+    )
+    said = re.compile(r"RCP on (ws://127\.0\.0\.1:\d+)")
+    url = (await assert_eventually(lambda: said.search(bridge.log.read_text())))[1]
+    key = operator_key(tmp_path / "state").get_secret_value()
+    async with client_of(url) as client, client_of(url, key) as operator:
+
+        async def whole() -> dict[str, Any] | None:
+            told = await client.call("rcp.context")
+            return None if told["missing"] else told
+
+        told: dict[str, Any] = await assert_eventually(whole)
+        _check_truth(told, hand.state())
+        before = _arm_goals(hand)
+        for action, bad in (("move_to", {"x": 1.0}), ("jog", {"axis": "J9", "direction": 1, "speed": 1.0})):
+            with pytest.raises(WireError) as refused:
+                await client.act(action, bad)
+            assert refused.value.code in (-32602, 3005)
+        asked = await client.act("jog", {"axis": "J1", "direction": -1, "speed": 0.5})
+        assert asked["status"] == "approval_required"
+        with pytest.raises(WireError) as refused:
+            await client.call("rcp.action.approve", token=asked["token"], approver="me")
+        assert refused.value.code == 3000
+        assert _arm_goals(hand) == before
+        done = await operator.call("rcp.action.approve", token=asked["token"], approver="Ada")
+        assert done["result"]["success"] is True, done
+        assert done["audit_id"] == asked["audit_id"]
+        assert _arm_goals(hand) > before
+        assert math.degrees(hand.state()["joints"][ORDER[0]]) == pytest.approx(-2.5, abs=0.1)
+        home = await client.act("home")
+        await operator.call("rcp.action.approve", token=home["token"], approver="Ada")
+    assert bridge.end() == 0
+
+
+def test_the_protocols_token_has_one_name() -> None:
+    from robot_mcp_kit.node.settings import RCP_TOKEN_VARIABLE
+    from robot_mcp_kit.rcp.server.settings import TOKEN_VARIABLE
+
+    assert RCP_TOKEN_VARIABLE == TOKEN_VARIABLE
