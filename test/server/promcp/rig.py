@@ -5,7 +5,6 @@ The base's action servers believe what they are told, as the desk's do; the worl
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -17,6 +16,8 @@ from mcp import Client
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.bridge.ledger import Ledger, MemoryLedger
+from robot_mcp_kit.journal import TaskJournal
+from robot_mcp_kit.promcp.hints import parse_hint
 from robot_mcp_kit.promcp.schemas import flat_tool
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.server.promcp.profiles import build_profiles
@@ -186,13 +187,7 @@ class Rig:
 
     async def undo(self, profile: str, hint: str, key: str = "undo") -> dict[str, Any]:
         """Execute a compensation hint as an orchestrator would."""
-        tool, _, rest = hint.partition(" ")
-        arguments: dict[str, Any] = {}
-        decoder = json.JSONDecoder()
-        while rest:
-            name, _, rest = rest.partition("=")
-            arguments[name], end = decoder.raw_decode(rest)
-            rest = rest[end:].lstrip()
+        tool, arguments = parse_hint(hint)
         return await self.data(profile, tool, **arguments, idempotency_key=key)
 
 
@@ -213,7 +208,8 @@ async def rigged(
     config = parse_config(text)
     skills, routines = build_skills(config, flat.where), build_routines(config)
     guard = open_guard(config, skills, clock, approve=approve, **(guard_with or {}))
-    manager = TaskManager("robot", CollectingPoster())
+    journal = ledger if isinstance(ledger, TaskJournal) else None
+    manager = TaskManager("robot", CollectingPoster(), journal=journal)
     bridge = Bridge(
         manager,
         flat.ports,
@@ -224,6 +220,7 @@ async def rigged(
         world=flat,
         ledger=ledger if ledger is not None else MemoryLedger(),
     )
+    await bridge.adopt()
     profiles = build_profiles(config, bridge.skills)
     surface = ProMcpSurface(bridge, manager, config, profiles, name="robot", **more)
     rig = Rig(flat, bridge, manager, surface, config, guard, clock)

@@ -8,16 +8,19 @@ import math
 import re
 from collections.abc import AsyncIterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from robot_mcp_kit.bridge.ledger import MAX_AGE_S, MemoryLedger
+from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.errors import TaskError
 from robot_mcp_kit.skills.base import GoalStatus, Pose2D
+from robot_mcp_kit.sqlite_file import SqliteFile
 from robot_mcp_kit.testing.clock import FakeClock, settle
-from test.server.promcp.rig import Rig, rigged
+from test.server.promcp.rig import Flat, Rig, rigged
 
 KITCHEN = {"place": "kitchen"}
 _NUMBER = re.compile(r"(?<![\w.#-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w-])")
@@ -252,6 +255,31 @@ async def test_a_restarted_surface_answers_the_old_key_from_the_ledger(rig: Rig)
     assert len(rig.flat.goals) == 1
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_after_a_restart_the_old_key_answers_as_before_and_nothing_moves(
+    fails: bool, tmp_path: Path
+) -> None:
+    """P17 P21 P22: the ledger and the tasks on disk, everything else new."""
+    call = {**KITCHEN, "idempotency_key": "a"}
+    first: dict[str, Any] = {}
+    for life in (1, 2):
+        file = SqliteFile(tmp_path / "robot.db", owner="a test")
+        flat = Flat()
+        flat.fails_half_way = fails
+        async with rigged(flat=flat, ledger=SqliteLedger(file)) as rig:
+            answer = await rig.data("move", "do_navigate_to", **call)
+            if life == 1:
+                first = answer
+                assert answer["status"] == ("partial" if fails else "success")
+                assert len(flat.goals) == 1
+            else:
+                assert answer == {**first, "replayed": True}
+                assert flat.goals == []
+                other = await rig.data("move", "do_navigate_to", x_m=1.0, y_m=1.0, idempotency_key="a")
+                assert other["status"] == "failed"
+        file.close()
+
+
 # -- what is measured ---------------------------------------------------------------------------------------
 
 
@@ -396,8 +424,6 @@ async def test_a_failure_whose_effect_nobody_measured_is_partial(rig: Rig) -> No
 
 async def test_a_grasp_that_slips_is_partial_and_says_where_the_object_is() -> None:
     """P25 P27: the arm's own server called it a success."""
-    from test.server.promcp.rig import Flat
-
     async with rigged(flat=Flat(3, slips=1.0)) as rig:
         answer = await rig.data("manipulate", "do_pick", object="cup", idempotency_key="a")
         assert (answer["status"], answer["error_code"]) == ("partial", "GRASP_FAILED")
