@@ -16,6 +16,8 @@ import jsonschema  # type: ignore[import-untyped]
 from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 from referencing import Registry
 
+from robot_mcp_kit.client.schema_budget import limited
+
 MAX_DEPTH = 40
 MAX_NODES = 5_000
 MAX_ROUNDS = 20
@@ -60,7 +62,8 @@ class Narrowing:
     Attributes:
         schema: what is checked.
         dropped: JSON paths of the parts that accept anything.
-        validator: checks instances against ``schema``.
+        validator: checks instances against ``schema``, within a
+            :func:`~robot_mcp_kit.client.schema_budget.budget`.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -75,7 +78,7 @@ class Narrowing:
         if self._dialect is None or not self._narrowed():
             self._give_up()
         dialect = jsonschema.Draft202012Validator if self._dialect is None else self._dialect
-        self.validator = dialect(self.schema, registry=Registry())
+        self.validator = limited(dialect)(self.schema, registry=Registry())
 
     def _narrowed(self) -> bool:
         """Narrow until no reference leads to a place that was narrowed away; whether that came to an end."""
@@ -121,7 +124,7 @@ class Narrowing:
             self.dropped.append(path)
             return {}
         self._walked.add(pointer)
-        narrowed = dict(schema)
+        narrowed = {key: value for key, value in schema.items() if key != "$schema"}
         loose: set[str] = set()  # keywords in which something was replaced
         for key, name, inner in _inner(schema):
             before = len(self.dropped)
@@ -158,7 +161,7 @@ class Narrowing:
                 return False
             if "$id" in schema or ("id" in schema and self._dialect is jsonschema.Draft4Validator):
                 return False
-        if any(no_numbers({key: schema[key] for key in schema if key not in _APPLICATORS})):
+        if any(unsendable({key: schema[key] for key in schema if key not in _APPLICATORS})):
             return False
         patterns = [schema["pattern"]] if "pattern" in schema else []
         if isinstance(schema.get("patternProperties"), dict):
@@ -197,20 +200,23 @@ def _inner(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any]
                     yield key, name, one
 
 
-def no_numbers(value: Any, where: str = "") -> Iterator[str]:
-    """Places of what JSON cannot carry as a number: NaN, infinities, whole numbers beyond them."""
+def unsendable(value: Any, where: str = "", nested: int = 0) -> Iterator[str]:
+    """Places of what JSON cannot carry, or no check can follow, each with words about it."""
     if isinstance(value, float):
         if not math.isfinite(value):
-            yield where
+            yield f"{where}: no number that JSON can carry"
     elif isinstance(value, int):
         if abs(value) > sys.float_info.max:
-            yield where
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from no_numbers(inner, f"{where}.{name}" if where else str(name))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from no_numbers(inner, f"{where}[{index}]")
+            yield f"{where}: no number that JSON can carry"
+    elif isinstance(value, Mapping | list | tuple):
+        if nested > MAX_DEPTH:
+            yield f"{where[:60]}: nested too deeply"
+        elif isinstance(value, Mapping):
+            for name, inner in value.items():
+                yield from unsendable(inner, f"{where}.{name}" if where else str(name), nested + 1)
+        else:
+            for index, inner in enumerate(value):
+                yield from unsendable(inner, f"{where}[{index}]", nested + 1)
 
 
 def _step(name: str | int) -> str:

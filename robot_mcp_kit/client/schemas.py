@@ -6,10 +6,13 @@ anything instead of refusing everything, is said once, and never makes a require
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from robot_mcp_kit.client.narrowing import Narrowing, no_numbers
+from robot_mcp_kit.client.narrowing import Narrowing, unsendable
+from robot_mcp_kit.client.schema_budget import TooMuch, budget
 
 MAX_PROBLEMS = 10
 
@@ -38,17 +41,15 @@ class ArgumentChecker:
 
     def problems(self, arguments: Mapping[str, Any]) -> list[str]:
         """What is wrong, each with the place; at most ten, without quoting values."""
-        found = [f"{where}: no number that JSON can carry" for where in no_numbers(arguments)]
+        found = list(itertools.islice(unsendable(arguments), MAX_PROBLEMS))
         if found:  # validators fail on them
-            return found[:MAX_PROBLEMS]
-        try:
+            return found
+        with contextlib.suppress(TooMuch), budget():
             for error in self._validator.iter_errors(dict(arguments)):
                 where = error.json_path.removeprefix("$.").removeprefix("$") or "arguments"
                 found.append(f"{where}: {_words(error)}")
                 if len(found) == MAX_PROBLEMS:
                     break
-        except RecursionError:
-            return found  # a schema that goes round in circles: what it would have said is not known
         return found
 
 

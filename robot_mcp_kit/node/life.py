@@ -38,6 +38,7 @@ class Life:
         self._ros = ros
         self._on_end = on_end
         self.session: Session | None = None
+        self._active_from_the_start = False
         self._closed: asyncio.Event = asyncio.Event()
         self._closed.set()
         self._closers: set[asyncio.Task[None]] = set()
@@ -60,6 +61,8 @@ class Life:
         Raises:
             ConfigError, LookupError: why it cannot be configured.
         """
+        # A client that comes back the moment the endpoint opens must not be told that nobody has activated it.
+        self._active_from_the_start = True
         for step in (self._ros.node.trigger_configure, self._ros.node.trigger_activate):
             await self._ros.thread.call(step)
             if self._transitions.failure is not None:
@@ -99,7 +102,8 @@ class Life:
         if not self._closed.is_set():
             raise NotNowError("the last session is still closing; try again in a moment")
         settings = settings_from(parameter_values(self._ros.node, PARAMETERS))
-        session = Session(self._ros, prepare(self._ros, settings), on_end=self._on_end)
+        active, self._active_from_the_start = self._active_from_the_start, False
+        session = Session(self._ros, prepare(self._ros, settings), on_end=self._on_end, active=active)
         self.session = session
         self._ros.thread.hand_over(session.start)
 

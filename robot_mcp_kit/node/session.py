@@ -38,16 +38,22 @@ class Session:
     Args:
         on_end: told on the loop when the session ends by itself: ``None`` for an orderly end (the stdio
             client left), or the exception.
+        active: skills may start from the first moment on.
     """
 
     def __init__(
-        self, ros: RosSide, prepared: Prepared, *, on_end: Callable[[BaseException | None], None]
+        self,
+        ros: RosSide,
+        prepared: Prepared,
+        *,
+        on_end: Callable[[BaseException | None], None],
+        active: bool = False,
     ) -> None:
         self.prepared = prepared
         self.bridge: Bridge | None = None
         self._ros = ros
         self._on_end = on_end
-        self._active = False
+        self._active = active
         self._closing = asyncio.Event()
         self._open: asyncio.Event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

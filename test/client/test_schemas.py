@@ -88,6 +88,62 @@ def test_narrowing_never_refuses_what_the_schema_itself_may_allow(schema: dict[s
     assert ArgumentChecker(schema).problems({"x": "a", "y": ["b"]}) == []
 
 
+def doubling(levels: int) -> dict[str, Any]:
+    """Each level asks twice for the next."""
+    names = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$defs": {**names, f"d{levels}": {}}, "allOf": [{"$ref": "#/$defs/d0"}]}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Each level looks at all below it twice, to know what was evaluated."""
+    schema: dict[str, Any] = {"properties": {"x": {}}}
+    for _ in range(levels):
+        schema = {"allOf": [schema], "unevaluatedProperties": True}
+    return schema
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"$ref": "#"}},
+        {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {
+            "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"not": {"$ref": "#/$defs/a"}}},
+            "not": {"$ref": "#/$defs/a"},
+        },
+        {
+            "$schema": DRAFT_7,
+            "definitions": {"a": {"allOf": [{"$ref": "#"}]}},
+            "allOf": [{"$ref": "#/definitions/a"}],
+        },
+        doubling(40),
+        nested(35),
+    ],
+    ids=["not itself", "any of itself twice", "two in a circle", "a circle of draft 7", "doubling", "nested"],
+)
+def test_a_schema_that_goes_round_or_grows_costs_no_more_than_its_budget(schema: dict[str, Any]) -> None:
+    """A39: and what it says before that is heard."""
+    arguments = {"x": 1, "y": {"x": [1]}}
+    assert ArgumentChecker(schema).problems(arguments) == []
+    strict = {**schema, "required": ["z"]}
+    assert (
+        ArgumentChecker({"allOf": [{"required": ["z"]}, strict]}).problems(arguments)[0].startswith("argum")
+    )
+
+
+def test_a_schema_that_refers_to_itself_for_nested_values_is_used() -> None:
+    """A39."""
+    checker = ArgumentChecker({"properties": {"next": {"$ref": "#"}, "x_m": {"type": "number"}}})
+    assert checker.dropped == []
+    assert checker.problems({"next": {"next": {"x_m": "far"}}}) == ["next.next.x_m: type must be number"]
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"next": deep}
+    (problem,) = checker.problems({"next": deep, "x_m": "far"})
+    assert problem.endswith(": nested too deeply")
+
+
 @pytest.mark.parametrize(
     "pattern",
     ["(a+)+$", "((a+))+$", "(a|aa)+$", "(a?a?)+b", "((a*)b?)*c", "(?:x+){9}", r"(a)\1+", "a*a*a*a*b", "[", 5],

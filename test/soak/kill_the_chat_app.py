@@ -7,7 +7,7 @@ Counts what the chat app saw.
     python test/soak/kill_the_chat_app.py --kills 30 --victim bridge    the real one, with a simulated robot
 
 Exit code 0 only if every task's end was seen exactly once and no task was started twice; and, where the
-bridge was killed, if every mission succeeded and no motion was started twice.
+bridge was killed, if no motion was started twice, and every mission succeeded or said what is not known.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from robot_mcp_kit.client import connect
 from robot_mcp_kit.safety.assemble import AUDIT_FOLDER
 from robot_mcp_kit.safety.audit_verify import records
 from robot_mcp_kit.sim.domain import reserved_domain
@@ -49,12 +50,20 @@ def _domain(victim: str) -> Iterator[int | None]:
     if victim != "bridge":
         yield None
         return
-    options = {"result_timeout_s": 120}
+    options = {"result_timeout_s": 3600}
     with (
         reserved_domain() as domain,
         SimProcess(domain_id=domain, real_time_factor=4.0, parameters=options),
     ):
         yield domain
+
+
+async def _undock(url: str) -> None:
+    """Back to where a mission can begin."""
+    async with connect(url) as robot:
+        task_id = (await robot.call("undock"))["task_id"]
+        while (await robot.call("get_task", task_id=task_id))["state"] == "running":
+            await asyncio.sleep(0.2)
 
 
 def _motions(rig: Any) -> collections.Counter[str]:
@@ -92,7 +101,10 @@ async def soak(kills: int, victim: str, seed: int, folder: Path, domain: int | N
                 process.start()
                 await rig.listening(rig.chat_port if victim == "chat" else rig.robot_port, 120)
                 print(f"killed {killed} of {kills}, mission {mission}", file=sys.stderr, flush=True)
-            verdicts[(await rig.verdict(f"m{mission}", 180)).split(":")[0]] += 1
+            said = await rig.verdict(f"m{mission}", 180)
+            verdicts["says what is not known" if "not known" in said else said.split(":")[0]] += 1
+            if domain is not None:
+                await _undock(f"http://127.0.0.1:{rig.robot_port}/mcp")
         rig.chat.kill()
         seen, known = rig.ends_seen(), rig.tasks_known()
         motions = {} if domain is None else dict(_motions(rig))
@@ -126,12 +138,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, _domain(args.victim) as domain:
         report = asyncio.run(soak(args.kills, args.victim, args.seed, Path(folder), domain))
     print(json.dumps(report, indent=2))
+    ends_well = {"succeeded", "says what is not known"}
     good = not (
         report["ends_not_seen"]
         or report["ends_seen_more_than_once"]
         or report["tasks_beyond_three_a_mission"]
         or report["motions_beyond_one_a_step"]
-        or (args.victim == "bridge" and set(report["verdicts"]) != {"succeeded"})
+        or (args.victim == "bridge" and not set(report["verdicts"]) <= ends_well)
     )
     return 0 if good else 1
 
