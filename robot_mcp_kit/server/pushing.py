@@ -21,6 +21,7 @@ from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
 from robot_mcp_kit.models import TaskInfo
+from robot_mcp_kit.server.sdk_private import connection_of, low_level
 from robot_mcp_kit.tasks import TaskManager
 
 logger = logging.getLogger(__name__)
@@ -57,9 +58,9 @@ class TaskPush:
 
     def install(self, server: MCPServer) -> None:
         """Serve ``resources/subscribe`` and ``resources/unsubscribe`` of the handshake protocols."""
-        low_level = server._lowlevel_server
-        low_level.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
-        low_level.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+        below = low_level(server)
+        below.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        below.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     def close(self) -> None:
         """Watch no longer."""
@@ -70,7 +71,7 @@ class TaskPush:
     async def _subscribe(
         self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
     ) -> EmptyResult:
-        uris = self._sessions.setdefault(_connection(ctx), set())
+        uris = self._sessions.setdefault(connection_of(ctx), set())
         if len(uris) < MAX_URIS_PER_SESSION:
             uris.add(str(params.uri))
         else:
@@ -80,7 +81,7 @@ class TaskPush:
     async def _unsubscribe(
         self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
     ) -> EmptyResult:
-        self._sessions.get(_connection(ctx), set()).discard(str(params.uri))
+        self._sessions.get(connection_of(ctx), set()).discard(str(params.uri))
         return EmptyResult()
 
     # -- telling --------------------------------------------------------------------------------------------
@@ -124,8 +125,3 @@ class TaskPush:
         except Exception as error:  # a session that is gone must not keep the others from their news
             logger.info("a subscribed session is gone: %r", error)
             self._sessions.pop(connection, None)
-
-
-def _connection(ctx: ServerRequestContext[Any, Any]) -> Connection:
-    """What lasts as long as the client's session; ``ctx.session`` is made anew for each request."""
-    return ctx.session._connection
