@@ -279,3 +279,19 @@ def test_the_package_says_which_python_it_needs() -> None:
     assert sys.version_info >= (3, 11)
     metadata = (ROOT / "setup.py").read_text() + (ROOT / "pyproject.toml").read_text()
     assert ">=3.11" in metadata.replace(" ", "")
+
+
+def test_the_package_itself_imports_nothing_and_its_names_when_asked_for() -> None:
+    """What only simulates or talks to a person does not wait for pydantic and httpx."""
+    program = (
+        "import sys, robot_mcp_kit\n"
+        "early = {'pydantic', 'httpx'} & set(sys.modules)\n"
+        "assert not early, early\n"
+        "assert set(robot_mcp_kit.__all__) <= set(dir(robot_mcp_kit))\n"
+        "for name in robot_mcp_kit.__all__: getattr(robot_mcp_kit, name)\n"
+        "assert 'httpx' in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(AttributeError, match="no attribute 'TaskMangler'"):
+        getattr(robot_mcp_kit, "TaskMangler")  # noqa: B009
