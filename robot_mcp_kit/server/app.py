@@ -37,7 +37,9 @@ INSTRUCTIONS = (
     "This server drives one robot. Starting a skill answers at once with a task (task_id, state running); "
     "the robot moves on while you do other things. Follow a task with get_task, or wait for its end with "
     "await_task and its handle; end it with cancel_task, see all with list_tasks. stop ends every motion at "
-    "once. Lengths are metres, angles radians, times seconds; poses are in the frame that the argument names."
+    "once. Calls take from milliseconds to many seconds and promise no rate, so plan with them; a control "
+    "loop belongs below. Lengths are metres, angles radians, times seconds; poses are in the frame that the "
+    "argument names."
 )
 
 

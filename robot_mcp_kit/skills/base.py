@@ -21,6 +21,8 @@ from robot_mcp_kit.skills.conditions import Precondition
 from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.world import WorldSnapshot
 
+FOR_PLANNERS = "One call is one goal of a plan, not a set-point: no control loop can run over it."
+
 
 class GoalStatus(IntEnum):
     """``action_msgs/msg/GoalStatus`` values. Any other number on the wire is ``ROS_BAD_STATUS``."""
@@ -208,7 +210,7 @@ class Skill(abc.ABC):
         return self.results.model_json_schema()
 
     def briefing(self) -> str:
-        """The description, with what is checked before and what holds after (L41)."""
+        """The description, with what is checked before, what holds after (L41), and whom it is for (L39)."""
         before = "; ".join(condition.text for condition in self.preconditions)
         after = "; ".join(self.effects)
         return " ".join(
@@ -216,5 +218,6 @@ class Skill(abc.ABC):
                 self.description.rstrip(),
                 *([f"Checked before anything moves: {before}."] if before else []),
                 *([f"After a success: {after}."] if after else []),
+                *([FOR_PLANNERS] if self.resources else []),
             ]
         )
