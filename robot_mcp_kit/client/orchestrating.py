@@ -39,6 +39,8 @@ from robot_mcp_kit.promcp.hints import parse_hint
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 4
+CALL_TIMEOUT_S = 60.0
+"""Longest wait for one answer; a robot's do answers within 50 s."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.2, 5.0
 
 Why = Literal["confidence", "approval", "degraded", "stale"]
@@ -362,7 +364,7 @@ class Orchestrator:
         if caller is None:
             known = ", ".join(self._callers)
             raise NotProMcp(f'{tool}: there is no server "{server}"; known are {known}')
-        answer = await caller.call(tool, arguments)
+        answer = await caller.call(tool, arguments, timeout_s=CALL_TIMEOUT_S)
         try:
             return kind.model_validate(answer.content())
         except ValidationError as error:
