@@ -47,6 +47,8 @@ from robot_mcp_kit.tasks import TaskManager
 logger = logging.getLogger(__name__)
 
 UNKNOWN = "unknown"
+_REST, _REST_LOOK_S, _REST_LOOKS = 5e-4, 0.12, 10
+"""Joints that move less (rad, or m) from look to look stand. Looks are farther apart than messages."""
 LOCAL = Requester("adapter", "rcp", "Robot Context Protocol")
 """Who asks when nobody else is named."""
 
@@ -323,7 +325,23 @@ class BridgeAdapter(RCPAdapter):
 
     async def _carry_out(self, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         started = self.begin_action(action, parameters)
-        return await self.ended(started.info.task_id)
+        told = await self.ended(started.info.task_id)
+        if not told["success"] and action != "set_io":
+            await self._at_rest()
+        return told
+
+    async def _at_rest(self) -> None:
+        """Wait a little until the joints stand: a motion that was called off still slows down (R28)."""
+        before: dict[str, float] = {}
+        for _ in range(_REST_LOOKS):
+            try:
+                now = self._joints.positions()
+            except NotKnown:
+                return
+            if before and all(abs(now[name] - value) < _REST for name, value in before.items()):
+                return
+            before = now
+            await asyncio.sleep(_REST_LOOK_S)
 
 
 def outcome_of(task_id: str, info: TaskInfo | None) -> dict[str, Any]:

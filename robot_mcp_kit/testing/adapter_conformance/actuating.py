@@ -69,7 +69,9 @@ class ActuatingChecks(Conformance):
             tcp = await adapter.get_tcp()
             for axis in ("x", "y", "z"):
                 off = abs(getattr(tcp, axis) - getattr(self.far_pose, axis))
-                assert off <= 1.0, f"it says that it arrived, and {axis} is {off:.1f} mm off"
+                assert off <= self.arrives_within_mm, (
+                    f"it says that it arrived, and {axis} is {off:.1f} mm off"
+                )
 
         self.run(check)
 

@@ -28,6 +28,8 @@ class Conformance:
     """Leave to move the robot and to set outputs. Without it those checks are skipped."""
     far_pose: ClassVar[TCPPosition | None] = None
     """A pose that the robot may move to and needs at least half a second for, from where it is."""
+    arrives_within_mm: ClassVar[float] = 1.0
+    """How far from the pose a motion may end along each axis: the controller's own tolerance."""
     output: ClassVar[str | None] = None
     """A digital output that may be switched."""
     sample_program: ClassVar[tuple[str, str] | None] = None
