@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import socketserver
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 import pytest
 
 from robot_mcp_kit.rcp import RCPAdapter
+from robot_mcp_kit.rcp.simulated import SimulatedAdapter
 from robot_mcp_kit.testing.adapter_conformance import AdapterConformance
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rcp_adapter.py"
@@ -99,3 +101,58 @@ class TestExample(AdapterConformance):
 def test_the_example_is_short() -> None:
     """R9: ten methods are enough."""
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) < 80
+
+
+# -- the page -----------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "robot_context_protocol.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_page_shows_the_example_as_it_is() -> None:
+    """R9."""
+    assert blocks("python")[0] in EXAMPLE.read_text(encoding="utf-8")
+
+
+def test_the_pages_suite_is_one(example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9: it is what the class above does."""
+    monkeypatch.setitem(sys.modules, "examples", ModuleType("examples"))
+    monkeypatch.setitem(sys.modules, "examples.rcp_adapter", example)
+    namespace: dict[str, Any] = {"__name__": "page"}
+    exec(compile(blocks("python")[1], "page", "exec"), namespace)  # noqa: S102 - our own text
+    suite = namespace["TestLineAdapter"]()
+    assert isinstance(suite.make_adapter(), example.LineAdapter)
+    suite.test_what_it_declares_it_has()
+
+
+def test_the_pages_script_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R18, R45: and prints what the page says."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks("python")[2], "page", "exec"), {"__name__": "page"})  # noqa: S102 - our own text
+    assert blocks("text")[0] in capsys.readouterr().out
+
+
+async def test_the_pages_messages_are_answered(tmp_path: Path) -> None:
+    """R17, R18, R47."""
+    pytest.importorskip("websockets")
+    from robot_mcp_kit.rcp.server import RCPServer, RCPServerSettings
+
+    from .probe import rig_of
+    from .wire import client_of
+
+    rig = rig_of(tmp_path, SimulatedAdapter())
+    await rig.robot.connect()
+    server = RCPServer(rig.robot, RCPServerSettings(port=0))
+    async with server.running(), client_of(server.url) as client:
+        answers = [await client.raw(line) for line in blocks("json")[0].splitlines()]
+    await rig.close()
+    assert [answer["id"] for answer in answers] == [1, 2, 3, 4]
+    assert answers[0]["result"]["z"] > 0
+    assert answers[1]["result"]["streaming"] is True
+    assert answers[2]["result"]["status"] == "approval_required"
+    assert answers[3]["result"]["stopped"] is True
