@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 from mcp import Client
 
 from robot_mcp_kit.bridge.bridge import Bridge
@@ -169,9 +170,15 @@ class Rig:
     guard: Guard
     clock: FakeClock
     clients: dict[str, Client] = field(default_factory=dict)
+    _schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     async def call(self, profile: str, tool: str, **arguments: Any) -> Any:
-        return await self.clients[profile].call_tool(tool, arguments)
+        """Every answer of every test is held to the schema that its tool declares (P6)."""
+        result = await self.clients[profile].call_tool(tool, arguments)
+        if profile not in self._schemas:
+            self._schemas[profile] = {t["name"]: t["responseSchema"] for t in await self.tools(profile)}
+        jsonschema.validate(result.structured_content, self._schemas[profile][tool])
+        return result
 
     async def data(self, profile: str, tool: str, **arguments: Any) -> dict[str, Any]:
         found: dict[str, Any] = (await self.call(profile, tool, **arguments)).structured_content

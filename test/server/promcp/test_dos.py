@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import re
+import sqlite3
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
@@ -278,6 +280,33 @@ async def test_after_a_restart_the_old_key_answers_as_before_and_nothing_moves(
                 other = await rig.data("move", "do_navigate_to", x_m=1.0, y_m=1.0, idempotency_key="a")
                 assert other["status"] == "failed"
         file.close()
+
+
+async def test_a_motion_of_before_a_crash_is_joined_and_its_former_value_is_not_made_up(
+    tmp_path: Path,
+) -> None:
+    """P17 P18 P27: the second process finds the ledger as the first one left it."""
+    call = {**KITCHEN, "idempotency_key": "a"}
+    flat, file = Flat(), SqliteFile(tmp_path / "robot.db", owner="a test")
+    async with rigged(flat=flat, ledger=SqliteLedger(file)) as dead:
+        flat.close_gates()
+        begun = await dead.data("move", "do_navigate_to", **call, wait_s=0)
+        await flat.navigate.next_goal()
+        await settle()
+        with file.lock, contextlib.closing(sqlite3.connect(tmp_path / "after.db")) as copy:
+            file.connection.backup(copy)
+        left = SqliteFile(tmp_path / "after.db", owner="a test")
+        async with rigged(flat=flat, ledger=SqliteLedger(left)) as rig:
+            joining = asyncio.create_task(rig.data("move", "do_navigate_to", **call))
+            await settle()
+            flat.open_gates()
+            answer = await joining
+        left.close()
+    file.close()
+    assert (answer["status"], answer["replayed"], answer["task_id"]) == ("success", True, begun["task_id"])
+    assert answer["applied_value"]["robot"]["x_m"] == 10.01
+    assert (answer["previous_value"], answer["compensable"]) == (None, False)
+    assert len(flat.goals) == 1
 
 
 # -- what is measured ---------------------------------------------------------------------------------------
