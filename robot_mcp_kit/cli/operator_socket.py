@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 from robot_mcp_kit.cli.common import EXIT_FAILED, CliError, require
@@ -49,8 +50,13 @@ def _ask(url: str, key: str, method: str, params: dict[str, Any]) -> dict[str, A
     from websockets.sync.client import connect
 
     headers = {"Authorization": f"Bearer {key}"}
+    # At debug level the library writes down the headers, and with them the key.
+    quiet = logging.getLogger(__name__)
+    quiet.setLevel(logging.INFO)
     try:
-        with connect(url, additional_headers=headers, proxy=None, open_timeout=TIMEOUT_S) as socket:
+        with connect(
+            url, additional_headers=headers, proxy=None, open_timeout=TIMEOUT_S, logger=quiet
+        ) as socket:
             socket.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, "id": 1}))
             while "id" not in (message := json.loads(socket.recv(TIMEOUT_S))):
                 continue  # something began to wait at this moment

@@ -8,6 +8,7 @@ interlocks first and writes the audit trail. An adapter cannot lower a risk leve
 from __future__ import annotations
 
 import abc
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -125,7 +126,8 @@ class RCPAdapter(abc.ABC):
         """A local program against the controller's: ``controller_code``, and lines ``added``, ``removed``,
         ``changed``.
         """
-        counted = asdict(diff(local_code, await self.get_program_code(module)))
+        compared = await asyncio.to_thread(diff, local_code, await self.get_program_code(module))
+        counted = asdict(compared)
         del counted["local_code"]
         return counted
 

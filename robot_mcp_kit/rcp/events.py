@@ -67,7 +67,7 @@ def wanted_channels(adapter: RCPAdapter, channels: object) -> dict[str, str]:
 
 def event_stream(
     adapter: RCPAdapter, channels: Iterable[str], *, wall: WallClock = time.time
-) -> AsyncIterator[RCPEvent] | None:
+) -> EventStream | None:
     """The adapter's events of these channels and no others (R47), named as the protocol does, stamped in Unix
     milliseconds (R48).
 
@@ -94,26 +94,37 @@ def event_stream(
             f"{type(adapter).__name__}.subscribe must return an async iterator or None, not "
             f"{type(source).__name__}; an `async def` with `yield` in it does"
         )
-    return _filtered(source, frozenset(wanted), wall)
+    return EventStream(aiter(source), frozenset(wanted), wall)
 
 
-async def _filtered(
-    source: AsyncIterator[RCPEvent], wanted: frozenset[str], wall: WallClock
-) -> AsyncIterator[RCPEvent]:
-    complained = False
-    try:
-        async for event in source:
+class EventStream:
+    """The filtered events of one subscription. Close it with :meth:`aclose`, read or not."""
+
+    def __init__(self, source: AsyncIterator[RCPEvent], wanted: frozenset[str], wall: WallClock) -> None:
+        self._source, self._wanted, self._wall = source, wanted, wall
+        self._complained = False
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> RCPEvent:
+        while True:
+            event = await anext(self._source)
             channel = canonical_channel(event.channel)
-            if channel not in wanted:
-                continue
-            stamp = event.timestamp
-            if not (math.isfinite(stamp) and stamp >= _EARLIEST_MS):
-                if stamp and not complained:
-                    complained = True
-                    logger.warning("%s: the stamp %r is not in Unix milliseconds", channel, stamp)
-                stamp = wall() * 1000.0
-            yield replace(event, channel=channel, timestamp=stamp)
-    finally:
-        close = getattr(source, "aclose", None)
+            if channel in self._wanted:
+                return replace(event, channel=channel, timestamp=self._stamp(event, channel))
+
+    async def aclose(self) -> None:
+        """Read no more. Harmless when repeated."""
+        close = getattr(self._source, "aclose", None)
         if close is not None:
             await close()
+
+    def _stamp(self, event: RCPEvent, channel: str) -> float:
+        stamp = event.timestamp
+        if math.isfinite(stamp) and stamp >= _EARLIEST_MS:
+            return stamp
+        if stamp and not self._complained:
+            self._complained = True
+            logger.warning("%s: the stamp %r is not in Unix milliseconds", channel, stamp)
+        return self._wall() * 1000.0

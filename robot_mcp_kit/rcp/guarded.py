@@ -34,6 +34,7 @@ from robot_mcp_kit.rcp.errors import (
 from robot_mcp_kit.rcp.failures import failed, refused, said
 from robot_mcp_kit.rcp.models import UploadResult
 from robot_mcp_kit.rcp.parameters import Parameters, Resource, Upload, parse_parameters
+from robot_mcp_kit.rcp.prompt import MAX_NAME_CHARS
 from robot_mcp_kit.rcp.reading import RobotReader
 from robot_mcp_kit.rcp.running import OverdueError, Running, StoppedError
 from robot_mcp_kit.rcp.timing import Timeouts, bounded
@@ -366,8 +367,10 @@ class GuardedRobot(RobotReader):
         Raises:
             RCPError: prohibited (3004) or unknown (2001).
         """
-        if not isinstance(name, str):
-            raise ParameterError("action", "must be the name of an action")
+        if not isinstance(name, str) or len(name) > MAX_NAME_CHARS:
+            raise ParameterError(
+                "action", f"must be the name of an action, at most {MAX_NAME_CHARS} characters"
+            )
         try:
             self.guard.unknown_skill(name, requester)
             return ACTIONS.get(action_named(name))

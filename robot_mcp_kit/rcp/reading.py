@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from robot_mcp_kit.clock import Clock, SystemClock, WallClock
@@ -19,9 +19,9 @@ from robot_mcp_kit.rcp.errors import (
     RCPError,
     RCPErrorCode,
 )
-from robot_mcp_kit.rcp.events import event_stream
+from robot_mcp_kit.rcp.events import EventStream, event_stream
 from robot_mcp_kit.rcp.failures import failed, said
-from robot_mcp_kit.rcp.models import RCPEvent, RobotContext, RobotIdentity
+from robot_mcp_kit.rcp.models import RobotContext, RobotIdentity
 from robot_mcp_kit.rcp.resources import CONTEXT, CONVENTIONS, SOURCES, conventions, resource_name
 from robot_mcp_kit.rcp.timing import Timeouts, bounded
 
@@ -118,7 +118,7 @@ class RobotReader:
             return ContextReport(RobotContext(), dict.fromkeys(SOURCES, error.message))
         return await collect_context(self.adapter, timeout_s=self._timeouts.source_s, clock=self._clock)
 
-    def events(self, channels: Iterable[str]) -> AsyncIterator[RCPEvent] | None:
+    def events(self, channels: Iterable[str]) -> EventStream | None:
         """As :func:`~robot_mcp_kit.rcp.events.event_stream`."""
         return event_stream(self.adapter, channels, wall=self.wall)
 

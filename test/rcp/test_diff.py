@@ -56,6 +56,26 @@ def test_lines_that_begin_with_plus_or_minus_signs_count_too() -> None:
     assert diff("++ counter\n-- mark", "").summary() == "+2 -0 ~0 lines"
 
 
+@pytest.mark.parametrize(
+    ("local", "controller", "counts"),
+    [
+        (["new"], [], (1, 0, 0)),
+        ([], ["old"], (0, 1, 0)),
+        (["new"], ["old"], (0, 0, 1)),
+        (["new"], ["old", "older"], (0, 1, 1)),
+        ([f"n{n}" for n in range(3000)], [f"o{n}" for n in range(2999)], (1, 0, 2999)),
+        ([], [], (0, 0, 0)),
+    ],
+)
+def test_long_programs_are_compared_in_bounded_time(
+    local: list[str], controller: list[str], counts: tuple[int, int, int]
+) -> None:
+    """R43: what is the same at both ends is left out, and the count is the same."""
+    head, tail = [f"line {n}" for n in range(100_000)], [f"end {n}" for n in range(100_000)]
+    found = diff("\n".join([*head, *local, *tail]), "\n".join([*head, *controller, *tail]))
+    assert (found.added, found.removed, found.changed) == counts
+
+
 LINES = st.lists(
     st.sampled_from(["MoveJ p1", "MoveL p2", "Set do1", "WaitTime 1", "  ! note", ""]), max_size=30
 )

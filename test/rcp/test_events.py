@@ -124,7 +124,7 @@ async def test_the_adapters_stream_is_closed_with_the_readers() -> None:
     assert stream is not None
     async for _ in stream:
         break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert source.closed
 
 

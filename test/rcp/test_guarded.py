@@ -102,7 +102,7 @@ async def test_how_a_name_is_written_does_not_change_its_level(name: str, rig: R
     assert (waiting.action, waiting.risk) == ("move_to", RiskLevel.RESTRICTED)
 
 
-@pytest.mark.parametrize("name", ["fly", "", "move_to_2", "___", "connect", "_act", 7, None])
+@pytest.mark.parametrize("name", ["fly", "", "move_to_2", "___", "connect", "_act", "x" * 1_000_000, 7, None])
 async def test_an_unknown_action_is_refused_before_anybody_is_asked(name: Any, rig: Rig) -> None:
     """R4: the protocol's own SDK would issue a token."""
     with pytest.raises(RCPError) as caught:

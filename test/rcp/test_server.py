@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -20,6 +21,7 @@ from websockets.exceptions import InvalidStatus
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.rcp import AdapterCapabilities, RCPAdapter, RCPErrorCode
 from robot_mcp_kit.rcp.server import DEFAULT_PORT, RCPServer, RCPServerSettings
+from robot_mcp_kit.rcp.server.connection import Connection
 from robot_mcp_kit.rcp.simulated import SimulatedAdapter
 from robot_mcp_kit.safety.audit_verify import records
 from robot_mcp_kit.testing import FakeClock, assert_eventually
@@ -345,6 +347,11 @@ async def test_a_stop_passes_every_limit(cells: Callable[..., Any]) -> None:
     assert caught.value.code == RCPErrorCode.TOO_MANY_REQUESTS
     assert (await client.act("stop"))["stopped"] is True
     assert cell.rig.adapter.stops == 1
+    assert (await client.call("rcp.estop", reason="smoke"))["latched"] is True
+    with pytest.raises(WireError):
+        await client.call("rcp.estop.reset", approver="me")
+    operator = await cell.operator()
+    assert "smoke" in (await operator.call("rcp.estop.reset", approver="ann"))["was"]
 
 
 async def test_a_client_that_leaves_does_not_stop_what_was_agreed_to(cell: Cell) -> None:
@@ -446,6 +453,47 @@ async def test_a_stream_that_breaks_is_told(cell: Cell) -> None:
     assert event["channel"] == "error"
     assert "cable" in event["data"]["message"]
     assert event["timestamp"] > 1e12
+
+
+async def test_subscriptions_at_once_do_not_lose_each_other(simulated: Cell) -> None:
+    """R47."""
+    client, robot = await simulated.client(), simulated.rig.adapter
+    names = ["io", "program", "position", "error"]
+    answers = await asyncio.gather(*(client.begin("rcp.subscribe", channels=[name]) for name in names))
+    assert max(len(answer["subscribed"]) for answer in answers) == 4
+    await assert_eventually(lambda: len(robot._listeners) == 1)
+    assert len(robot._listeners[0].channels) == 4
+
+
+async def test_a_flood_of_events_drops_events_and_no_results(rig: Rig) -> None:
+    """R37, R47: of a client that does not read."""
+    gate, sent = asyncio.Event(), list[dict[str, Any]]()
+
+    class Slow:
+        async def send(self, message: str, /) -> None:
+            await gate.wait()
+            sent.append(json.loads(message))
+
+        async def close(self, code: int = 1000, reason: str = "") -> None:
+            return
+
+    settings = RCPServerSettings(max_queued_events=2)
+    connection = Connection(
+        rig.robot, Slow(), settings, rig.clock, is_operator=False, client="", all_operators=set()
+    )
+    connection.tell("rcp.event", {"n": 0})
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    for number in range(3):
+        connection.tell("rcp.action_result", {"n": number})
+    for number in range(1, 100):
+        connection.tell("rcp.event", {"n": number})
+    gate.set()
+    await assert_eventually(lambda: len(sent) == 6)
+    told = [(message["method"].removeprefix("rcp."), message["params"]["n"]) for message in sent]
+    results = [("action_result", number) for number in range(3)]
+    assert told == [("event", 0), *results, ("event", 98), ("event", 99)]
+    await connection.ended()
 
 
 async def test_a_whole_motion_of_the_simulated_robot(simulated: Cell) -> None:
@@ -646,8 +694,11 @@ async def test_a_port_that_is_taken_is_named(cell: Cell) -> None:
             pass
 
 
-async def test_secrets_stay_out_of_the_trail(cells: Callable[..., Any]) -> None:
-    """R39."""
+async def test_secrets_stay_out_of_the_trail_and_the_log(
+    cells: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """R39: at any level of the log."""
+    caplog.set_level(logging.DEBUG)
     cell: Cell = await cells(token="the token of clients")
     client = await cell.client("the token of clients", **{"User-Agent": "assistant 1.0"})
     await cell.approve(await client.act("home"))
@@ -655,3 +706,6 @@ async def test_secrets_stay_out_of_the_trail(cells: Callable[..., Any]) -> None:
     assert "assistant 1.0" in str(written)
     for secret in (OPERATOR, "the token of clients"):
         assert secret not in str(written)
+        ours = [record for record in caplog.records if record.name != "websockets.client"]
+        assert ours
+        assert not [record for record in ours if secret in record.getMessage()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 import uuid
@@ -13,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.rcp.errors import AdapterBusyError, ParameterError, RCPError, RCPErrorCode
-from robot_mcp_kit.rcp.events import CHANNELS, canonical_channel, wanted_channels
+from robot_mcp_kit.rcp.events import CHANNELS, EventStream, canonical_channel, wanted_channels
 from robot_mcp_kit.rcp.failures import failed, refused, said
 from robot_mcp_kit.rcp.guarded import Executed, GuardedRobot, Waiting
 from robot_mcp_kit.rcp.server.budget import Budget
@@ -79,9 +78,13 @@ class Connection:
         self._in_flight = 0
         self._ended = False
         self._channels: set[str] = set()
+        self._listening = asyncio.Lock()
+        self._results: deque[str] = deque()
+        """What was asked for: as many as requests, and none is dropped."""
         self._events: deque[str] = deque(maxlen=settings.max_queued_events)
         self._event_came = asyncio.Event()
         self._stream: asyncio.Task[None] | None = None
+        self._source: EventStream | None = None
         self._sender: asyncio.Task[None] | None = None
         self._methods: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             "rcp.discover": self._discover,
@@ -131,18 +134,19 @@ class Connection:
         self._ended = True
         self._operators.discard(self)
         self._robot.guard.end_session(self.requester.session)
-        for task in (self._stream, self._sender):
-            if task is not None:
-                task.cancel()
+        if self._sender is not None:
+            self._sender.cancel()
         # What runs at the robot runs on; only nobody waits for the answer here any more.
         for task in list(self._tasks):
             task.cancel()
-        waiting = [task for task in (self._stream, self._sender, *self._tasks) if task is not None]
+        waiting = [task for task in (self._sender, *self._tasks) if task is not None]
         await asyncio.gather(*waiting, return_exceptions=True)
+        await self._end_stream()
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Queue a notification; whoever reads too slowly misses the oldest ones."""
-        self._events.append(notification_text(method, params))
+        """Queue a notification; of events, whoever reads too slowly misses the oldest."""
+        queue = self._events if method == "rcp.event" else self._results
+        queue.append(notification_text(method, params))
         self._event_came.set()
         if self._sender is None:
             self._sender = asyncio.create_task(self._send_events(), name="rcp events")
@@ -165,13 +169,16 @@ class Connection:
 
     async def _subscribe(self, params: Mapping[str, Any]) -> Any:
         wanted = wanted_channels(self._robot.adapter, params.get("channels"))
-        return await self._listen(self._channels | set(wanted))
+        async with self._listening:
+            return await self._listen(self._channels | set(wanted))
 
     async def _unsubscribe(self, params: Mapping[str, Any]) -> Any:
         channels = params.get("channels")
         if not isinstance(channels, list):
             raise ParameterError("channels", f"must be a list of channel names, of {CHANNELS}")
-        return await self._listen(self._channels - {canonical_channel(name) for name in channels})
+        gone = {canonical_channel(name) for name in channels}
+        async with self._listening:
+            return await self._listen(self._channels - gone)
 
     async def _request(self, params: Mapping[str, Any]) -> Any:
         action, given = params.get("action"), params.get("params", {})
@@ -321,18 +328,23 @@ class Connection:
 
     async def _listen(self, channels: set[str]) -> dict[str, Any]:
         """One stream of the adapter for all channels of this client."""
-        if self._stream is not None:
-            self._stream.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._stream
-            self._stream = None
+        await self._end_stream()
         self._channels = channels
-        source = self._robot.events(sorted(channels)) if channels else None
+        source = self._source = self._robot.events(sorted(channels)) if channels else None
         if source is not None:
             self._stream = asyncio.create_task(self._forward(source), name="rcp stream")
         return {"subscribed": sorted(channels), "streaming": source is not None}
 
-    async def _forward(self, source: Any) -> None:
+    async def _end_stream(self) -> None:
+        """Also where the task had not begun to read."""
+        if self._stream is not None:
+            self._stream.cancel()
+            await asyncio.gather(self._stream, return_exceptions=True)
+        if self._source is not None:
+            await self._source.aclose()
+        self._stream = self._source = None
+
+    async def _forward(self, source: EventStream) -> None:
         try:
             async for event in source:
                 self.tell("rcp.event", event.to_dict())
@@ -341,15 +353,13 @@ class Connection:
             message = f"the event stream ended: {said(error)}; subscribe again"
             now_ms = self._robot.wall() * 1000.0
             self.tell("rcp.event", {"channel": "error", "data": {"message": message}, "timestamp": now_ms})
-        finally:
-            await source.aclose()
 
     async def _send_events(self) -> None:
         while True:
             await self._event_came.wait()
             self._event_came.clear()
-            while self._events:
-                await self._send(self._events.popleft())
+            while self._results or self._events:
+                await self._send((self._results or self._events).popleft())
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -401,7 +411,8 @@ def _executed(done: Executed) -> dict[str, Any]:
 
 
 def _is_stop(message: Message) -> bool:
-    return message.method == "rcp.action.request" and _named(message.params.get("action")) == "stop"
+    asks = message.method == "rcp.action.request"
+    return message.method == "rcp.estop" or (asks and _named(message.params.get("action")) == "stop")
 
 
 def _is_harmless(action: object) -> bool:

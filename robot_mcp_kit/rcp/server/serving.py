@@ -25,6 +25,9 @@ from robot_mcp_kit.rcp.server.settings import TOKEN_VARIABLE, RCPServerSettings
 logger = logging.getLogger(__name__)
 
 _PING_S = 20.0
+_library = logging.getLogger(f"{__name__}.websockets")
+# At debug level the library writes down the headers, and with them whatever opens the robot.
+_library.setLevel(logging.INFO)
 
 
 class RCPServer:
@@ -88,7 +91,7 @@ class RCPServer:
                 ping_interval=_PING_S,
                 ping_timeout=_PING_S,
                 close_timeout=2.0,
-                logger=logger,
+                logger=_library,
             )
         except OSError as error:
             raise ConfigError(

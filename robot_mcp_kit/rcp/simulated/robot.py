@@ -55,7 +55,30 @@ wait 0.3
 home
 """
 
-_Listener = tuple[frozenset[str], asyncio.Queue[RCPEvent]]
+
+class _Listener:
+    """One subscription: from when it is made until it is closed, read or not."""
+
+    def __init__(self, channels: Sequence[str], all_of_them: list[_Listener]) -> None:
+        self.channels, self._all = frozenset(channels), all_of_them
+        self._queue: asyncio.Queue[RCPEvent] = asyncio.Queue(MAX_QUEUED_EVENTS)
+        all_of_them.append(self)
+
+    def __aiter__(self) -> _Listener:
+        return self
+
+    async def __anext__(self) -> RCPEvent:
+        return await self._queue.get()
+
+    async def aclose(self) -> None:
+        if self in self._all:
+            self._all.remove(self)
+
+    def hear(self, event: RCPEvent) -> None:
+        if event.channel in self.channels:
+            if self._queue.full():
+                self._queue.get_nowait()  # whoever is slow misses the oldest
+            self._queue.put_nowait(event)
 
 
 class SimulatedAdapter(RCPAdapter):
@@ -340,25 +363,12 @@ class SimulatedAdapter(RCPAdapter):
     # -- events ---------------------------------------------------------------------------------------------
 
     def subscribe(self, channels: Sequence[str]) -> AsyncIterator[RCPEvent] | None:
-        queue: asyncio.Queue[RCPEvent] = asyncio.Queue(MAX_QUEUED_EVENTS)
-        listener = (frozenset(channels), queue)
-        self._listeners.append(listener)
-        return self._stream(listener)
-
-    async def _stream(self, listener: _Listener) -> AsyncIterator[RCPEvent]:
-        try:
-            while True:
-                yield await listener[1].get()
-        finally:
-            self._listeners.remove(listener)
+        return _Listener(channels, self._listeners)
 
     def _tell(self, channel: str, data: dict[str, Any]) -> None:
         event = RCPEvent(channel, data, self._wall() * 1000.0)
-        for channels, queue in self._listeners:
-            if channel in channels:
-                if queue.full():
-                    queue.get_nowait()  # whoever is slow misses the oldest
-                queue.put_nowait(event)
+        for listener in self._listeners:
+            listener.hear(event)
 
     # -- inside ---------------------------------------------------------------------------------------------
 

@@ -248,7 +248,7 @@ class ReadingChecks(Conformance):
                 pass
             guarded = event_stream(adapter, [asked])
             assert guarded is not None
-            await self.bounded(guarded.aclose(), "closing the stream")  # type: ignore[attr-defined]
+            await self.bounded(guarded.aclose(), "closing the stream")
 
         self.run(check)
 
