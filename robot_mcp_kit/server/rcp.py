@@ -262,7 +262,7 @@ def _move_tool(adapter: BridgeAdapter, bridge: Bridge, handles: Handles) -> Tool
     def begin(
         arguments: dict[str, Any], *, triggers: Any, idempotency_key: Any, requester: Requester
     ) -> Started:
-        given = place_parameters(parse_arguments(model, arguments))
+        given = place_parameters(parse_arguments(model, arguments), adapter.frame)
         return _begin(adapter, "move_to", given, unit, triggers, idempotency_key, requester)
 
     return _motion_tool(
@@ -279,7 +279,7 @@ def _move_tool(adapter: BridgeAdapter, bridge: Bridge, handles: Handles) -> Tool
             "absolute, so a retry after a failure is safe once you know why it failed; with an "
             "idempotency_key a repeated call starts nothing new."
         ),
-        schema=motion_input(model, skill.trigger_types),
+        schema=_in_frame(motion_input(model, skill.trigger_types), adapter.frame),
         output_schema=motion_schema(skill),
     )
 
@@ -447,6 +447,13 @@ def _motion_tool(
 
 def _closed(model: type[SkillArguments]) -> dict[str, Any]:
     return {**model.model_json_schema(), "additionalProperties": False}
+
+
+def _in_frame(schema: dict[str, Any], frame: str) -> dict[str, Any]:
+    """The schema with the one frame that coordinates can be in."""
+    properties = schema["properties"]
+    properties["frame"] = {**properties["frame"], "anyOf": [{"const": frame}, {"type": "null"}]}
+    return schema
 
 
 def _unkeyed(schema: dict[str, Any], axes: tuple[str, ...]) -> dict[str, Any]:

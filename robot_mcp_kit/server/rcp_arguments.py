@@ -35,6 +35,7 @@ class _Place(SkillArguments):
     x_mm: Number = Field(description="Position along x, in millimetres.")
     y_mm: Number = Field(description="Position along y, in millimetres.")
     z_mm: Number = Field(description="Position along z (up), in millimetres.")
+    frame: str | None = Field(None, description="TF frame of the coordinates; there is only this one.")
 
 
 class PlaceInDegrees(_Place):
@@ -77,9 +78,17 @@ def place_arguments(unit: str) -> type[SkillArguments]:
     return PlaceInDegrees if unit == "deg" else PlaceInRadians
 
 
-def place_parameters(given: SkillArguments) -> dict[str, float]:
-    """The protocol's six numbers."""
-    return {name.split("_")[0]: value for name, value in given.model_dump().items()}
+def place_parameters(given: SkillArguments, frame: str) -> dict[str, float]:
+    """The protocol's six numbers.
+
+    Raises:
+        ArgumentError: they are in another frame.
+    """
+    numbers = given.model_dump()
+    named = numbers.pop("frame")
+    if named not in (None, frame):
+        raise ArgumentError("frame", f"positions are in {frame} here, not in {named!r}", allowed=[frame])
+    return {name.split("_")[0]: value for name, value in numbers.items()}
 
 
 def jog_parameters(
