@@ -22,7 +22,7 @@ from robot_mcp_kit.errors import TaskError
 from robot_mcp_kit.skills.base import GoalStatus, Pose2D
 from robot_mcp_kit.sqlite_file import SqliteFile
 from robot_mcp_kit.testing.clock import FakeClock, settle
-from test.server.promcp.rig import Flat, Rig, rigged
+from test.server.promcp.rig import CONFIG, Flat, Rig, rigged
 
 KITCHEN = {"place": "kitchen"}
 _NUMBER = re.compile(r"(?<![\w.#-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w-])")
@@ -124,6 +124,20 @@ async def test_a_replay_is_answered_whatever_has_become_of_the_robot(rig: Rig) -
     rig.guard.latch("somebody fell", "a test")
     replay = await rig.data("manipulate", "do_pick", object="cup", idempotency_key="a")
     assert replay == {**first, "replayed": True}
+
+
+async def test_a_replay_is_not_judged_by_where_the_robot_is_now() -> None:
+    """P17: the goal is too far away by now; what was done was done."""
+    text = CONFIG.replace("y_m: [-1.0, 8.0]}", "y_m: [-1.0, 8.0], max_distance_m: 12.0}")
+    async with rigged(text) as rig:
+        first = await rig.data("move", "do_navigate_to", **KITCHEN, idempotency_key="a")
+        rig.flat.at = Pose2D(-1.0, -1.0, 0.0)
+        assert (await rig.data("move", "do_navigate_to", **KITCHEN, idempotency_key="a")) == {
+            **first,
+            "replayed": True,
+        }
+        anew = await rig.data("move", "do_navigate_to", **KITCHEN, idempotency_key="b")
+        assert (anew["status"], anew["error_code"]) == ("failed", "INVALID_ARGUMENT")
 
 
 async def test_the_same_key_while_the_first_runs_joins_it(rig: Rig) -> None:
@@ -441,6 +455,15 @@ async def test_a_motion_that_moved_and_then_failed_is_partial_and_lists_what_hap
     rig.flat.fails_half_way = False
     undone = await rig.undo("move", answer["compensation_hint"])
     assert abs(undone["applied_value"]["robot"]["x_m"]) < 0.2
+
+
+async def test_of_a_routine_that_fails_on_the_way_only_what_has_moved_is_told(rig: Rig) -> None:
+    """P25: the fingers opened, the arm's server refused; arm and object are measured where they were."""
+    rig.flat.gap_m = 0.0
+    rig.flat.arm.acceptance.extend(["reject"] * 3)
+    answer = await rig.data("manipulate", "do_pick", object="cup", idempotency_key="a")
+    assert (answer["status"], answer["error_code"]) == ("partial", "ROS_GOAL_REJECTED")
+    assert answer["side_effects"] == ["the fingers move"]
 
 
 async def test_a_failure_whose_effect_nobody_measured_is_partial(rig: Rig) -> None:
