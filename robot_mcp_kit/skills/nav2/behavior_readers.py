@@ -6,9 +6,10 @@ import abc
 import math
 from typing import Any
 
-from robot_mcp_kit.skills.base import FeedbackReader, Sample
+from robot_mcp_kit.skills.base import FeedbackReader, GoalSpec, Sample
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import duration_s, number
+from robot_mcp_kit.skills.nav2.displacement import START
 from robot_mcp_kit.skills.triggers import pose_payload
 
 LEAST_ELAPSED_S = 0.5
@@ -19,8 +20,8 @@ LEAST_SHARE = 0.02
 class _MotionReader(FeedbackReader):
     """How much of a motion is done, never going back."""
 
-    def __init__(self, where: WhereIsRobot) -> None:
-        self._where = where
+    def __init__(self, where: WhereIsRobot, context: dict[str, Any]) -> None:
+        self._where, self._context = where, context
         self._started_s: float | None = None
         self._done = 0.0
 
@@ -52,6 +53,8 @@ class _MotionReader(FeedbackReader):
         percent = min(99.0, 100.0 * self._done)
         eta_s = self._eta_s(elapsed_s)
         pose = self._where()
+        if pose is not None:
+            self._context.setdefault(START, pose)
         payload: dict[str, Any] = {
             "eta_s": None if eta_s is None else round(eta_s, 1),
             "percent": round(percent, 1),
@@ -75,9 +78,9 @@ class SpinReader(_MotionReader):
     Payload: ``turned_rad``, ``remaining_rad`` (both signed), ``percent``, ``eta_s``.
     """
 
-    def __init__(self, target_rad: float, where: WhereIsRobot) -> None:
-        super().__init__(where)
-        self._target_rad = target_rad
+    def __init__(self, spec: GoalSpec, where: WhereIsRobot) -> None:
+        super().__init__(where, spec.context)
+        self._target_rad: float = spec.context["target"]
         self._turned_rad = 0.0
 
     def _share(self, feedback: Any) -> float | None:
@@ -100,10 +103,10 @@ class StraightReader(_MotionReader):
     Payload: ``traveled_m``, ``distance_m`` (still to go), ``percent``, ``eta_s``.
     """
 
-    def __init__(self, distance_m: float, speed_mps: float, where: WhereIsRobot) -> None:
-        super().__init__(where)
-        self._goal_m = distance_m
-        self._speed = speed_mps
+    def __init__(self, spec: GoalSpec, where: WhereIsRobot) -> None:
+        super().__init__(where, spec.context)
+        self._goal_m: float = spec.context["distance_m"]
+        self._speed: float = spec.context["speed_mps"]
         self._traveled_m = 0.0
 
     def _share(self, feedback: Any) -> float | None:

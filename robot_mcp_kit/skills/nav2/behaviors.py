@@ -33,6 +33,7 @@ from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
 from robot_mcp_kit.skills.nav2.behavior_readers import SpinReader, StraightReader, WaitReader
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
+from robot_mcp_kit.skills.nav2.displacement import UNKNOWN, Displacement, straight, turn
 from robot_mcp_kit.skills.results import PoseFacts, SkillResult
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
@@ -104,6 +105,7 @@ class SpinResult(BehaviorResult):
 
     angle_rad: float = Field(description="As asked for.")
     last_reported_rad: float | None = Field(description="Turned, as last reported on the way.")
+    measured_rad: float | None = Field(description="Turned, by the robot's own position; null: not known.")
 
 
 class StraightResult(BehaviorResult):
@@ -111,6 +113,7 @@ class StraightResult(BehaviorResult):
 
     distance_m: float = Field(description="As asked for; backwards is negative.")
     last_reported_m: float | None = Field(description="Gone, as last reported on the way.")
+    measured_m: float | None = Field(description="Gone, by the robot's own position; null: not known.")
 
 
 class WaitResult(BehaviorResult):
@@ -141,6 +144,11 @@ class _Behavior(Skill):
         code = integer(result, "error_code") or 0
         message = dig(result, "error_msg")
         if status == GoalStatus.SUCCEEDED:
+            moved = self.displacement(spec)
+            if moved.failure is not None:
+                return Outcome(
+                    "failed", failure=self._tools.fit(with_position(moved.failure, None, self._where))
+                )
             elapsed_s = duration_s(result, "total_elapsed_time")
             told = {**self.told(spec, last), "elapsed_s": None if elapsed_s is None else round(elapsed_s, 2)}
             note = nav2_note(self.action_type, code, message)
@@ -153,6 +161,10 @@ class _Behavior(Skill):
             failure = unsuccessful(status, self.action_name, message)
         failure = with_words(failure, self.so_far(spec, last))
         return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
+
+    def displacement(self, spec: GoalSpec) -> Displacement:  # noqa: ARG002
+        """What the robot's own position says about the motion."""
+        return UNKNOWN
 
     def so_far(self, spec: GoalSpec, last: Sample | None) -> str:  # noqa: ARG002
         """One sentence about what was done before the end."""
@@ -182,7 +194,7 @@ class Spin(_Behavior):
     title = "Turn in place"
     arguments = SpinArguments
     results = SpinResult
-    effects = ("Nav2 reports the turn as done; the result tells the angle last reported and the pose",)
+    effects = ("the robot has turned, as its own position tells where that is known",)
     trigger_types = frozenset({"eta_below", "progress_above", "stalled"})
 
     def __init__(
@@ -230,13 +242,17 @@ class Spin(_Behavior):
         )
 
     def reader(self, spec: GoalSpec) -> FeedbackReader:
-        return SpinReader(spec.context["target"], self._where)
+        return SpinReader(spec, self._where)
 
     def told(self, spec: GoalSpec, last: Sample | None) -> dict[str, Any]:
         return {
             "angle_rad": spec.context["target"],
             "last_reported_rad": None if last is None else last.payload.get("turned_rad"),
+            "measured_rad": self.displacement(spec).measured,
         }
+
+    def displacement(self, spec: GoalSpec) -> Displacement:
+        return turn(spec, self._where(), spec.context["target"], self.name)
 
     def so_far(self, spec: GoalSpec, last: Sample | None) -> str:
         turned = None if last is None else last.payload.get("turned_rad")
@@ -249,7 +265,7 @@ class _Straight(_Behavior):
     """Driving a straight line."""
 
     results = StraightResult
-    effects = ("Nav2 reports the distance as driven; the result tells the way last reported and the pose",)
+    effects = ("the robot has moved so far, as its own position tells where that is known",)
     trigger_types = frozenset({"eta_below", "distance_below", "zone_entered", "progress_above", "stalled"})
 
     def __init__(
@@ -320,13 +336,17 @@ class _Straight(_Behavior):
         return allowed
 
     def reader(self, spec: GoalSpec) -> FeedbackReader:
-        return StraightReader(spec.context["distance_m"], spec.context["speed_mps"], self._where)
+        return StraightReader(spec, self._where)
 
     def told(self, spec: GoalSpec, last: Sample | None) -> dict[str, Any]:
         return {
             "distance_m": spec.context["signed_m"],
             "last_reported_m": None if last is None else last.payload.get("traveled_m"),
+            "measured_m": self.displacement(spec).measured,
         }
+
+    def displacement(self, spec: GoalSpec) -> Displacement:
+        return straight(spec, self._where(), spec.context["signed_m"], self.name)
 
     def so_far(self, spec: GoalSpec, last: Sample | None) -> str:
         traveled = None if last is None else last.payload.get("traveled_m")
