@@ -61,7 +61,7 @@ class Life:
         Raises:
             ConfigError, LookupError: why it cannot be configured.
         """
-        # A client that comes back the moment the endpoint opens must not be told that nobody has activated it.
+        # A client that comes back the moment the endpoint opens must not hear that nobody has activated it.
         self._active_from_the_start = True
         for step in (self._ros.node.trigger_configure, self._ros.node.trigger_activate):
             await self._ros.thread.call(step)

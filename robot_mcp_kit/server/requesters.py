@@ -17,7 +17,9 @@ SESSION_HEADER = "mcp-session-id"
 
 
 def requester_of(context: Context[Any, Any] | None) -> Requester:
-    """The caller of a tool: its session where the protocol has one, and what it calls itself."""
+    """The caller of a tool: its session, or what the transport knows of it where the protocol has none, and
+    what it calls itself.
+    """
     try:
         request_context = None if context is None else context.request_context
     except ValueError:  # outside of a request
@@ -28,10 +30,18 @@ def requester_of(context: Context[Any, Any] | None) -> Requester:
     headers = getattr(request, "headers", None)
     session = None if headers is None else headers.get(SESSION_HEADER)
     if session is None:
-        session = "stdio" if request is None else "sessionless"
+        session = "stdio" if request is None else _connection_of(request.scope)
     params = request_context.session.client_params
     client = "" if params is None else f"{params.client_info.name} {params.client_info.version}".strip()
     return Requester(session, "mcp", client)
+
+
+def _connection_of(scope: Scope) -> str:
+    """The name of a caller without a session: whose token it has, and the connection that it uses."""
+    peer = scope.get("client")
+    role = getattr(scope.get("user"), "display_name", "")
+    connection = "unknown connection" if peer is None else f"connection {peer[0]}:{peer[1]}"
+    return f"{role}, {connection}" if role else connection
 
 
 class GuardedServer(MCPServer):

@@ -108,6 +108,10 @@ async def soak(kills: int, victim: str, seed: int, folder: Path, domain: int | N
         rig.chat.kill()
         seen, known = rig.ends_seen(), rig.tasks_known()
         motions = {} if domain is None else dict(_motions(rig))
+    except BaseException:
+        for log in (rig.robot.log, rig.chat.log):
+            print(log.name, *log.read_text().splitlines()[-20:], sep="\n  ", file=sys.stderr)
+        raise
     finally:
         rig.close()
     not_once = {task: states for task, states in seen.items() if len(states) != 1}
