@@ -200,6 +200,7 @@ class GoalRun(GuardedRun):
         self._around.on_sending(self)
         self._open_watch(goal_id)
         self._begin_hold()
+        self.skill.leaves(self.spec)
         sending = asyncio.create_task(self.port.send_goal(permit.goal_id, permit.spend()))
         self._around.keep(sending)
         sending.add_done_callback(lambda _: self._late_answer(sending, goal_id))

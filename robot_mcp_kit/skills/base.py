@@ -183,6 +183,11 @@ class Skill(abc.ABC):
             ArgumentError: names the field and the way out; nothing was sent.
         """
 
+    def leaves(self, spec: GoalSpec) -> None:  # noqa: B027 - most skills have nothing to note
+        """The goal is about to leave: the last moment at which nothing of it has moved yet. Not called for a
+        goal of before a restart.
+        """
+
     @abc.abstractmethod
     def reader(self, spec: GoalSpec) -> FeedbackReader:
         """A fresh reader for one goal."""

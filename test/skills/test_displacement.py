@@ -19,11 +19,10 @@ START = Pose2D(2.0, 4.0, math.pi / 2)
 def _moved(robot: Robot, skill: str, arguments: dict[str, Any], feedback: Any, end: Pose2D | None) -> Outcome:
     """The motion's outcome when the robot was at START and is at ``end``; Nav2 says that it succeeded."""
     chosen, spec = robot.skills[skill], robot.goal(skill, **arguments)
-    reader = chosen.reader(spec)
     robot.at = START if end is not None else None
-    reader.read(feedback, 1.0)
+    chosen.leaves(spec)
     robot.at = end
-    last = reader.read(feedback, 2.0)
+    last = chosen.reader(spec).read(feedback, 2.0)
     result = message(error_code=0, error_msg="", total_elapsed_time=duration(3.0))
     return chosen.outcome(GoalStatus.SUCCEEDED, result, spec, last)
 

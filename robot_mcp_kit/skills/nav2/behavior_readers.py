@@ -9,7 +9,6 @@ from typing import Any
 from robot_mcp_kit.skills.base import FeedbackReader, GoalSpec, Sample
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import duration_s, number
-from robot_mcp_kit.skills.nav2.displacement import START
 from robot_mcp_kit.skills.triggers import pose_payload
 
 LEAST_ELAPSED_S = 0.5
@@ -20,8 +19,8 @@ LEAST_SHARE = 0.02
 class _MotionReader(FeedbackReader):
     """How much of a motion is done, never going back."""
 
-    def __init__(self, where: WhereIsRobot, context: dict[str, Any]) -> None:
-        self._where, self._context = where, context
+    def __init__(self, where: WhereIsRobot) -> None:
+        self._where = where
         self._started_s: float | None = None
         self._done = 0.0
 
@@ -53,8 +52,6 @@ class _MotionReader(FeedbackReader):
         percent = min(99.0, 100.0 * self._done)
         eta_s = self._eta_s(elapsed_s)
         pose = self._where()
-        if pose is not None:
-            self._context.setdefault(START, pose)
         payload: dict[str, Any] = {
             "eta_s": None if eta_s is None else round(eta_s, 1),
             "percent": round(percent, 1),
@@ -79,7 +76,7 @@ class SpinReader(_MotionReader):
     """
 
     def __init__(self, spec: GoalSpec, where: WhereIsRobot) -> None:
-        super().__init__(where, spec.context)
+        super().__init__(where)
         self._target_rad: float = spec.context["target"]
         self._turned_rad = 0.0
 
@@ -104,7 +101,7 @@ class StraightReader(_MotionReader):
     """
 
     def __init__(self, spec: GoalSpec, where: WhereIsRobot) -> None:
-        super().__init__(where, spec.context)
+        super().__init__(where)
         self._goal_m: float = spec.context["distance_m"]
         self._speed: float = spec.context["speed_mps"]
         self._traveled_m = 0.0

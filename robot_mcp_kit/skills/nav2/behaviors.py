@@ -33,7 +33,7 @@ from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
 from robot_mcp_kit.skills.nav2.behavior_readers import SpinReader, StraightReader, WaitReader
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
-from robot_mcp_kit.skills.nav2.displacement import UNKNOWN, Displacement, straight, turn
+from robot_mcp_kit.skills.nav2.displacement import START, UNKNOWN, Displacement, straight, turn
 from robot_mcp_kit.skills.results import PoseFacts, SkillResult
 from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
@@ -161,6 +161,9 @@ class _Behavior(Skill):
             failure = unsuccessful(status, self.action_name, message)
         failure = with_words(failure, self.so_far(spec, last))
         return Outcome("failed", failure=self._tools.fit(with_position(failure, last, self._where)))
+
+    def leaves(self, spec: GoalSpec) -> None:
+        spec.context[START] = self._where()
 
     def displacement(self, spec: GoalSpec) -> Displacement:  # noqa: ARG002
         """What the robot's own position says about the motion."""

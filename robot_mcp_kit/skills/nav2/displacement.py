@@ -17,7 +17,7 @@ MISSED_CODE = "NAV2_POSTCONDITION_MOTION"
 JUDGED_FROM_M = 0.5
 JUDGED_FROM_RAD = 0.5
 START = "start_pose"
-"""Key in a goal's context: where the robot was when the first feedback came."""
+"""Key in a goal's context: where the robot was when the goal left."""
 
 
 @dataclass(frozen=True, slots=True)
