@@ -10,7 +10,7 @@ from robot_mcp_kit.promcp.contracts import Constraints
 from robot_mcp_kit.promcp.units import UNITS
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig
-from robot_mcp_kit.skills.config.arm import ArmSection, GripperSection, MoveArmSection
+from robot_mcp_kit.skills.config.arm import ArmSection, GripperSection, MoveArmSection, TrajectorySection
 from robot_mcp_kit.skills.config.nav2 import (
     DockSection,
     DriveSection,
@@ -19,7 +19,9 @@ from robot_mcp_kit.skills.config.nav2 import (
     StraightSection,
     WaitSection,
 )
+from robot_mcp_kit.skills.config.signals import SetOutputSection
 from robot_mcp_kit.skills.config.types import Range
+from robot_mcp_kit.skills.routines.following import Follow
 from robot_mcp_kit.skills.routines.grasping import Place
 from robot_mcp_kit.skills.routines.looking import Inspect
 
@@ -70,13 +72,18 @@ def _bounds(skill: Skill, config: RobotConfig) -> Iterator[ArgumentBounds]:
         yield _numbers("duration_s", 0.0, section.max_duration_s)
     elif isinstance(section, DockSection):
         if section.docks:
-            yield _names("dock", section.docks)
+            yield _names("dock_id", section.docks)
     elif isinstance(section, GripperSection):
         yield _numbers("position_m", section.closed_gap_m, section.open_gap_m)
         yield _numbers("max_effort_n", 0.0, section.max_effort_n)
         yield _names("command", {"open": None, "close": None})
     elif isinstance(section, ArmSection):
         yield from _arm(section, config)
+    if isinstance(skill, Follow) and config.following is not None:
+        yield _numbers("duration_s", 0.0, config.following.max_duration_s)
+        yield ArgumentBounds(argument="distance_m", min=config.following.min_distance_m, unit="m")
+    if isinstance(section, SetOutputSection):
+        yield _names("signal", {name: None for name, signal in config.io.items() if signal.command})
     if isinstance(skill, Place) and config.manipulation is not None:
         yield _names("spot", config.manipulation.spots)
     if isinstance(skill, Inspect):
@@ -96,8 +103,9 @@ def _drive(section: DriveSection, config: RobotConfig, *, by_place: bool) -> Ite
 
 def _arm(section: ArmSection, config: RobotConfig) -> Iterator[ArgumentBounds]:
     arm = config.arms[section.arm]
+    where = "points." if isinstance(section, TrajectorySection) else ""
     for name, joint in arm.joints.items():
-        yield _numbers(f"joints_{joint.unit}.{name}", joint.range.min, joint.range.max, joint.unit)
+        yield _numbers(f"{where}joints_{joint.unit}.{name}", joint.range.min, joint.range.max, joint.unit)
     if isinstance(section, MoveArmSection):
         if arm.named_targets:
             yield _names("target", arm.named_targets)

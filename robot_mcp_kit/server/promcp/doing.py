@@ -24,6 +24,7 @@ from robot_mcp_kit.promcp.contracts import DoStatus
 from robot_mcp_kit.promcp.memory import KeyConflictError, KeyMemory
 from robot_mcp_kit.safety.principals import Requester
 from robot_mcp_kit.server.promcp.measuring import (
+    OUTPUT_CHANGES,
     Measured,
     handled_object,
     measure_after,
@@ -37,6 +38,7 @@ from robot_mcp_kit.server.waiting import ProgressTeller, while_telling
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import Skill, SkillArguments
 from robot_mcp_kit.skills.config import RobotConfig
+from robot_mcp_kit.skills.config.signals import SetOutputSection
 from robot_mcp_kit.skills.routines.routine import Routine
 from robot_mcp_kit.tasks import TaskManager
 
@@ -114,7 +116,12 @@ class Doing:
         """Everything that a call may bring about besides."""
         section = self.config.skills.get(skill.name)
         takes_over = section is not None and section.policy == "replace"
-        return side_effects_of(self.parts(skill), takes_over=takes_over)
+        return self._effects(skill, self.parts(skill), takes_over=takes_over)
+
+    def _effects(self, skill: Skill, parts: frozenset[str], *, takes_over: bool) -> list[str]:
+        if isinstance(self.config.skills.get(skill.name), SetOutputSection):
+            return [OUTPUT_CHANGES]
+        return side_effects_of(parts, takes_over=takes_over)
 
     def refused(self, why: str, code: str | None = None, suggestions: list[str] | None = None) -> Done:
         """Nothing was done."""
@@ -285,7 +292,7 @@ class Doing:
         return Done(
             status="success" if succeeded else "partial",
             applied_value=after,
-            side_effects=side_effects_of(moved, takes_over=takes_over),
+            side_effects=self._effects(skill, moved, takes_over=takes_over),
             undo=undo,
             **told,
         )

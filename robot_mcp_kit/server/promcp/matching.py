@@ -37,6 +37,8 @@ _USUAL: dict[str, str] = {
     "place": "place put drop release deposit set down manipulation object",
     "handover": "handover hand give pass deliver person arm",
     "home": "home fold stow retract rest arm",
+    "follow": "follow accompany track chase come person base",
+    "SetOutput": "output io signal switch lamp light fan relay",
     "inspect": "inspect check look see find search visit",
 }
 STOP_WORDS = frozenset({"stop", "halt", "cancel", "abort", "emergency", "freeze", "motion"})

@@ -40,6 +40,7 @@ _MOVES = {
     OBJECT: "the object is moved",
 }
 TAKES_OVER = "a running motion of the same part ends"
+OUTPUT_CHANGES = "an output of the robot changes"
 UNKNOWN_MOTION = "something on the robot moves"
 
 

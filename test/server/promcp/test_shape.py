@@ -14,7 +14,9 @@ import pytest
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.promcp import lint_server
 from robot_mcp_kit.promcp.contracts import PERMISSIONS, PROMCP_VERSION, QUALITIES, STATUSES
+from robot_mcp_kit.promcp.schemas import flat_tool
 from robot_mcp_kit.promcp.units import unit_findings
+from robot_mcp_kit.server.promcp.bounds import constraints_of
 from robot_mcp_kit.server.promcp.profiles import build_profiles, own_words
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.skills.registry import build_skills
@@ -229,3 +231,48 @@ async def test_no_permission_outside_the_nine_is_ever_told(rig: Rig) -> None:
     assert entries
     assert {entry["permission"] for entry in entries} <= set(PERMISSIONS)
     assert "requires_approval" not in json.dumps(told)
+
+
+TEMPLATE = Path(__file__).parents[3] / "config" / "skills.yaml"
+
+
+def _every_skill() -> tuple[str, list[str]]:
+    """The demo robot's file with a profile for each of its skills and routines."""
+    text = TEMPLATE.read_text().replace("enabled: false", "enabled: true")
+    config = parse_config(text)
+    routines = build_routines(config)
+    names = [*config.skills, *(name for name, routine in routines.items() if not routine.read_only)]
+    head, _, tail = text.partition("\npromcp:\n")
+    rest = tail.partition("\n# ")[2]
+    profiles = "".join(f"    p{number}: {{skills: [{name}]}}\n" for number, name in enumerate(names))
+    return f"{head}\npromcp:\n  profiles:\n{profiles}\n# {rest}", names
+
+
+async def test_every_skill_of_the_demo_robot_can_be_put_in_a_profile(command: Path, tmp_path: Path) -> None:
+    """P5 P7 P26 P34: names, words, units, side effects and bounds of all of them, by both linters."""
+    text, names = _every_skill()
+    assert {"navigate_to", "follow_waypoints", "spin", "dock", "move_arm", "pick", "set_io"} <= set(names)
+    many: dict[str, Tools] = {}
+    async with rigged(text, connect=False) as rig:
+        for profile, name in zip(rig.surface.profiles, names, strict=True):
+            listed = await rig.surface.servers[profile.name].list_tools()
+            many[name] = [
+                flat_tool(t.model_dump(mode="json", by_alias=True, exclude_none=True)) for t in listed
+            ]
+            skill = rig.bridge.skills[name]
+            assert rig.surface.doing.side_effects(skill)
+            for bounds in constraints_of(skill, rig.config).arguments:
+                numbers = bounds.min is not None or bounds.max is not None
+                assert (bounds.unit is not None) is numbers, (name, bounds)
+                top = bounds.argument.split(".")[0]
+                assert top in skill.arguments.model_fields, (name, bounds.argument)
+    verdicts = oracle.ask_many(command, many, tmp_path)
+    for name, tools in many.items():
+        assert oracle.codes(verdicts[name]) == set(), name
+        # A value of 0 or 1, or a share of full scale, has no unit.
+        assert lint_server(tools).codes() <= ({"K001"} if name == "set_io" else set()), name
+        (tool,) = [t for t in tools if t["name"] == f"do_{name}"]
+        own = tool["description"].split("Waits for the end")[0]
+        assert re.search(r"\b([Nn]ot|instead|never|only)\b", own), own
+        for other in ("get_task", "cancel_task", "await_task", "Answers at once", "idempotency_key a"):
+            assert other not in own, (name, other)
