@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.errors import ArgumentError, ConfigError, TaskError
 from robot_mcp_kit.models import TaskInfo
+from robot_mcp_kit.server.app import build_mcp_server
 from robot_mcp_kit.skills.base import GoalStatus
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.skills.registry import build_skills
@@ -25,6 +27,7 @@ from robot_mcp_kit.testing.clock import settle
 from robot_mcp_kit.testing.open_guard import open_guard
 from robot_mcp_kit.testing.scripted import ScriptedPort, ScriptedPorts
 from test.bridge.conftest import nav_feedback, nav_result
+from test.server import agreement
 
 CONFIG = """
 skills:
@@ -273,3 +276,24 @@ async def test_arguments_are_within_what_the_file_allows(more: dict[str, Any], f
 def test_what_does_not_fit_the_rest_of_the_file_is_told(old: str, new: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         build_routines(parse_config(CONFIG.replace(old, new)))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_words_data_and_schema_of_the_answer_agree(lost: bool) -> None:
+    """L4 L5 L6: both ends."""
+    async with rigged() as rig:
+        server = build_mcp_server(rig.bridge, rig.manager, name="robot")
+        async with Client(server) as client:
+            schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+            begun = await client.call_tool("follow", {"object": "person", "duration_s": 6.0})
+            agreement.check(begun, schemas["follow"])
+            await rig.passes(0.6)
+            rig.arrive()
+            if lost:
+                rig.street.person = None
+            await rig.passes(9)
+            ended = await client.call_tool(
+                "await_task", {"handle": begun.structured_content["handle"], "wait_s": 0}
+            )
+            assert ended.is_error is lost, ended.content[0].text
+            agreement.check(ended, schemas["follow"])

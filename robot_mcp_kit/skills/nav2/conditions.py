@@ -15,7 +15,8 @@ def out_of_the_dock(config: RobotConfig) -> tuple[Precondition, ...]:
     """For robots that can leave a dock and tell whether they are being charged: neither planner nor behaviors
     know of the dock, so a drive or a turn in it would push against it.
     """
-    undock = ToolNames(config).find("undock")
+    tools = ToolNames(config)
+    undock = tools.find("undock")
     if undock is None or config.sensors.battery is None:
         return ()
 
@@ -25,4 +26,6 @@ def out_of_the_dock(config: RobotConfig) -> tuple[Precondition, ...]:
             return None
         return f"The robot is being charged, so it stands in its dock; leave it with {undock} first."
 
-    return (Precondition(DOCKED_CODE, "the robot is not being charged in its dock", check, (undock,)),)
+    # A docking server that was restarted may not know that the robot is in the dock; backing up is left then.
+    ways_out = tuple(tools.suggestions(("undock", "back_up", "ask_person")))
+    return (Precondition(DOCKED_CODE, "the robot is not being charged in its dock", check, ways_out),)
