@@ -20,22 +20,20 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.nav2 import BehaviorSection, SpinSection, StraightSection, WaitSection
-from robot_mcp_kit.skills.config.types import SkillSection
 from robot_mcp_kit.skills.endings import unsuccessful
-from robot_mcp_kit.skills.goal_pose import WhereIsRobot, nowhere
+from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, integer
 from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
+from robot_mcp_kit.skills.nav2.base import BaseMotion, SectionT
 from robot_mcp_kit.skills.nav2.behavior_readers import SpinReader, StraightReader, WaitReader
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.displacement import START, UNKNOWN, Displacement, straight, turn
 from robot_mcp_kit.skills.results import PoseFacts, SkillResult
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 _ALLOWANCE = Field(
@@ -122,19 +120,8 @@ class WaitResult(BehaviorResult):
     duration_s: float = Field(description="As asked for.")
 
 
-class _Behavior(Skill):
+class _Behavior(BaseMotion[SectionT]):
     """What the four have in common: one result with a code and the elapsed time."""
-
-    resources = frozenset({"base"})
-
-    def __init__(
-        self, name: str, section: SkillSection, config: RobotConfig, where: WhereIsRobot | None
-    ) -> None:
-        self._tools = ToolNames(config)
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._where = where or nowhere
 
     @abc.abstractmethod
     def told(self, spec: GoalSpec, last: Sample | None) -> dict[str, Any]:
@@ -191,7 +178,7 @@ def allowance_s(given: float | None, section: BehaviorSection) -> float:
     return given
 
 
-class Spin(_Behavior):
+class Spin(_Behavior[SpinSection]):
     """Turn in place by a signed angle, ``nav2_msgs/action/Spin``."""
 
     title = "Turn in place"
@@ -208,7 +195,6 @@ class Spin(_Behavior):
         where: WhereIsRobot | None = None,
     ) -> None:
         super().__init__(name, section, config, where)
-        self._section = section
         self.preconditions = out_of_the_dock(config)
         self.description = (
             "Turn the robot in place by angle_rad radians (positive: left, counter-clockwise), to look "
@@ -264,7 +250,7 @@ class Spin(_Behavior):
         return f"It had turned {turned:.2f} of {spec.context['target']:.2f} rad."
 
 
-class _Straight(_Behavior):
+class _Straight(_Behavior[StraightSection]):
     """Driving a straight line."""
 
     results = StraightResult
@@ -279,7 +265,6 @@ class _Straight(_Behavior):
         where: WhereIsRobot | None = None,
     ) -> None:
         super().__init__(name, section, config, where)
-        self._section = section
         self.description = self._describe()
 
     @abc.abstractmethod
@@ -433,7 +418,7 @@ class DriveOnHeading(_Straight):
         )
 
 
-class Wait(_Behavior):
+class Wait(_Behavior[WaitSection]):
     """Stand still for a time, ``nav2_msgs/action/Wait``."""
 
     title = "Stand still for a while"
@@ -450,7 +435,6 @@ class Wait(_Behavior):
         where: WhereIsRobot | None = None,
     ) -> None:
         super().__init__(name, section, config, where)
-        self._section = section
         self.description = (
             "Let the robot stand still for duration_s seconds, as a task of its own that occupies the "
             "wheels. To wait for something else (a task, a person) do not use it: follow that task with "

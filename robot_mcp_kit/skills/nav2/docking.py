@@ -17,19 +17,18 @@ from robot_mcp_kit.skills.base import (
     Outcome,
     Pose2D,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig, fold_name
 from robot_mcp_kit.skills.config.nav2 import DockEntry, DockSection, UndockSection
 from robot_mcp_kit.skills.endings import unsuccessful
-from robot_mcp_kit.skills.goal_pose import WhereIsRobot, nowhere, stamped_pose
+from robot_mcp_kit.skills.goal_pose import WhereIsRobot, stamped_pose
 from robot_mcp_kit.skills.messages import dig, duration_s, integer
 from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
+from robot_mcp_kit.skills.nav2.base import BaseMotion
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.results import PoseFacts, SkillResult
 from robot_mcp_kit.skills.text import did_you_mean, nearest_first
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 from robot_mcp_kit.skills.world import WorldSnapshot
 
@@ -80,7 +79,7 @@ class DockResult(SkillResult):
     charging: bool | None = Field(description="As the battery last told; null: it does not tell.")
 
 
-class Dock(Skill):
+class Dock(BaseMotion[DockSection]):
     """Drive to a charging dock and into it.
 
     Args:
@@ -93,7 +92,6 @@ class Dock(Skill):
     title = "Dock to charge"
     arguments = DockArguments
     trigger_types = frozenset({"zone_entered", "progress_above", "stalled"})
-    resources = frozenset({"base"})
     results = DockResult
     effects = ("the robot stands in the dock", "the result tells whether the battery is being charged")
 
@@ -104,12 +102,7 @@ class Dock(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
-        self._tools = ToolNames(config)
-        self._where = where or nowhere
+        super().__init__(name, section, config, where)
         docks = ", ".join(section.docks) or "whatever the docking server knows by name"
         usual = f" The usual one is {section.default_dock}." if section.default_dock else ""
         approach = (
@@ -277,7 +270,7 @@ class UndockResult(SkillResult):
     final_pose: PoseFacts | None = Field(description="Where the robot is, as measured; null: not known.")
 
 
-class Undock(Skill):
+class Undock(BaseMotion[UndockSection]):
     """Leave a charging dock.
 
     Args:
@@ -289,7 +282,6 @@ class Undock(Skill):
 
     title = "Leave the dock"
     arguments = UndockArguments
-    resources = frozenset({"base"})
     results = UndockResult
     effects = ("the robot stands in front of the dock it was in",)
 
@@ -300,12 +292,7 @@ class Undock(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
-        self._tools = ToolNames(config)
-        self._where = where or nowhere
+        super().__init__(name, section, config, where)
         self.description = (
             "Drive the robot out of its charging dock to the spot in front of it. Needed before any other "
             "drive while it is docked. Answers at once with a task of some seconds that reports no "

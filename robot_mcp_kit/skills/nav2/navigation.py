@@ -11,28 +11,24 @@ from robot_mcp_kit.skills.base import (
     Outcome,
     Pose2D,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import NavigateSection, RobotConfig
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import (
     PoseArguments,
-    PoseResolver,
     QuaternionArguments,
     WhereIsRobot,
-    nowhere,
     rough_duration_s,
     stamped_pose,
     words_about_poses,
 )
 from robot_mcp_kit.skills.messages import dig, duration_s, integer, number, pose_2d
-from robot_mcp_kit.skills.nav2.arrival import POSTCONDITION_CODE, ArrivalCheck, with_position
+from robot_mcp_kit.skills.nav2.arrival import POSTCONDITION_CODE, with_position
+from robot_mcp_kit.skills.nav2.base import PoseMotion
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
-from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.eta import EtaEstimator
 from robot_mcp_kit.skills.results import ArrivalFacts
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 __all__ = [
@@ -49,7 +45,7 @@ class NavigateToArguments(PoseArguments):
     """Either ``place``, or ``x_m`` and ``y_m``."""
 
 
-class NavigateTo(Skill):
+class NavigateTo(PoseMotion[NavigateSection]):
     """Drive to a pose on the map.
 
     Args:
@@ -62,7 +58,6 @@ class NavigateTo(Skill):
     title = "Drive to a place"
     arguments = NavigateToArguments
     trigger_types = frozenset({"eta_below", "distance_below", "zone_entered", "progress_above", "stalled"})
-    resources = frozenset({"base"})
     results = ArrivalFacts
     short_type: ClassVar[str] = "NavigateToPose"
 
@@ -73,16 +68,7 @@ class NavigateTo(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
-        self._tools = ToolNames(config)
-        self._config = config
-        self._where = where = where or nowhere
-        self._poses = PoseResolver(config, section.limits, where)
-        self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, where)
-        self.preconditions = out_of_the_dock(config)
+        super().__init__(name, section, config, where)
         self.effects = (
             f"the robot stands within {section.goal_tolerance_m:g} m of the goal, as its own position tells",
         )

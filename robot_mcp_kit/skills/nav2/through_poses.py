@@ -13,7 +13,6 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig
@@ -22,22 +21,19 @@ from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import (
     GoalPose,
     PoseArguments,
-    PoseResolver,
     WhereIsRobot,
-    nowhere,
     rough_duration_s,
     stamped_pose,
     words_about_poses,
 )
 from robot_mcp_kit.skills.messages import dig, integer, items
-from robot_mcp_kit.skills.nav2.arrival import ArrivalCheck, with_position, with_words
+from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
+from robot_mcp_kit.skills.nav2.base import PoseMotion
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
-from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.navigation import NavigationReader
 from robot_mcp_kit.skills.nav2.waypoint_status import WaypointState, missed_entry, missed_words
 from robot_mcp_kit.skills.results import MissedFacts
 from robot_mcp_kit.skills.text import counted
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 
@@ -58,7 +54,7 @@ class NavigateThroughResult(MissedFacts):
     poses: int = Field(description="How many there were to pass.")
 
 
-class NavigateThrough(Skill):
+class NavigateThrough(PoseMotion[NavigateThroughSection]):
     """Drive through poses without stopping at each.
 
     Args:
@@ -71,7 +67,6 @@ class NavigateThrough(Skill):
     title = "Drive through several places"
     arguments = NavigateThroughArguments
     trigger_types = frozenset({"eta_below", "distance_below", "zone_entered", "progress_above", "stalled"})
-    resources = frozenset({"base"})
     results = NavigateThroughResult
     short_type: ClassVar[str] = "NavigateThroughPoses"
 
@@ -82,15 +77,7 @@ class NavigateThrough(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
-        self._tools = ToolNames(config)
-        self._where = where = where or nowhere
-        self._poses = PoseResolver(config, section.limits, where)
-        self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, where)
-        self.preconditions = out_of_the_dock(config)
+        super().__init__(name, section, config, where)
         self.effects = (
             f"the robot stands within {section.goal_tolerance_m:g} m of the last pose, as its own position "
             "tells",

@@ -14,7 +14,6 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig
@@ -23,21 +22,18 @@ from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import (
     GoalPose,
     PoseArguments,
-    PoseResolver,
     WhereIsRobot,
-    nowhere,
     rough_duration_s,
     stamped_pose,
     words_about_poses,
 )
 from robot_mcp_kit.skills.messages import dig, integer, items
-from robot_mcp_kit.skills.nav2.arrival import ArrivalCheck, with_position, with_words
+from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
+from robot_mcp_kit.skills.nav2.base import PoseMotion
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
-from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.nav2.waypoint_status import missed_entry, missed_reason, missed_words
 from robot_mcp_kit.skills.results import MissedFacts
 from robot_mcp_kit.skills.text import counted
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.triggers import pose_payload
 
 Index = Annotated[int, BeforeValidator(not_a_boolean), Field(ge=0)]
@@ -68,7 +64,7 @@ class FollowWaypointsResult(MissedFacts):
     waypoints: int = Field(description="How many stops there were, over all rounds.")
 
 
-class FollowWaypoints(Skill):
+class FollowWaypoints(PoseMotion[FollowWaypointsSection]):
     """Stop at poses one after the other, once or several times.
 
     Args:
@@ -81,7 +77,6 @@ class FollowWaypoints(Skill):
     title = "Tour of several places"
     arguments = FollowWaypointsArguments
     trigger_types = frozenset({"eta_below", "zone_entered", "progress_above", "stalled"})
-    resources = frozenset({"base"})
     results = FollowWaypointsResult
     short_type: ClassVar[str] = "FollowWaypoints"
 
@@ -92,15 +87,7 @@ class FollowWaypoints(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
-        self._tools = ToolNames(config)
-        self._where = where or nowhere
-        self._poses = PoseResolver(config, section.limits, self._where)
-        self._arrival = ArrivalCheck(name, section.goal_tolerance_m, section.yaw_tolerance_rad, self._where)
-        self.preconditions = out_of_the_dock(config)
+        super().__init__(name, section, config, where)
         self.effects = (
             f"unless it was missed, the robot stands within {section.goal_tolerance_m:g} m of the last pose",
             "the result names the poses that were missed",
