@@ -13,6 +13,7 @@ import pytest
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
+ROOT = Path(__file__).parents[2]
 StartCli = Callable[..., Any]
 
 
@@ -65,6 +66,24 @@ def test_behind_a_shut_door_the_demo_fails_and_names_what_does_not_hold(start_cl
     for file in logs.iterdir():
         file.unlink()
     logs.rmdir()
+
+
+def test_a_drive_that_waits_for_a_person_says_so_and_how_to_let_it(
+    start_cli: StartCli, tmp_path: Path
+) -> None:
+    """R18: on a file without standing approvals."""
+    skills = tmp_path / "skills.yaml"
+    template = (ROOT / "config" / "skills.yaml").read_text()
+    skills.write_text(template.split("\n# What stands between")[0] + "\nsafety: {approval: required}\n")
+    demo = start_cli("demo", "--once", "--skills", str(skills), "--real-time-factor", "6")
+    assert "NOTHING MOVES YET" in demo.line_with("waits for a person", 60)
+    command = demo.line_with("robot-mcp-kit approve ").split()
+    assert "robot-mcp-kit reject " in demo.line()
+    said = start_cli(*command[1:])
+    assert said.process.wait(timeout=60) == 0, said.errors
+    code, told = demo.process.wait(timeout=110), demo.rest()
+    assert code == 0, told
+    assert any("✓ task done" in line for line in told)
 
 
 def test_a_place_that_the_skills_file_lacks_is_said_before_anything_starts(

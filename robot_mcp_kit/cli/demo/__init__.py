@@ -241,6 +241,10 @@ async def _stay(console: Any, on: Stage) -> None:
     console.print(
         f"ROS: export ROS_DOMAIN_ID={on.domain_id} ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", markup=False
     )
+    console.print(
+        f"What waits for a person, and how to let it: robot-mcp-kit approve --state-dir {on.state_dir}",
+        markup=False,
+    )
     console.print("Events are shown as they come. Ctrl-C ends it.", markup=False)
     with TaskBoard(console) as board:
         while True:

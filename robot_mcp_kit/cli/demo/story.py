@@ -32,6 +32,7 @@ from robot_mcp_kit.skills.config import NavigateSection, load_config
 
 SKILL = "navigate_to"
 READY_TIMEOUT_S = 30.0
+AWAITING_APPROVAL = "awaiting_approval"
 STATUS_ACCEPTED = 1
 STATUS_EXECUTING = 2
 
@@ -59,6 +60,7 @@ class Stage:
     mcp_url: str
     domain_id: int
     logs: Path
+    state_dir: Path
     session: RobotSession
     witness: _WitnessReader
     receipts: asyncio.Queue[Receipt]
@@ -125,7 +127,8 @@ async def stage(settings: StorySettings, logs: Path, say: Callable[[str], None])
         tools = await session.tool_names()
         await session.call("list_tasks", states=["running"])
         say(f"bridge answers MCP at {mcp_url} with the tools {', '.join(tools)}")
-        yield Stage(mcp_url, domain_id, logs, session, witness, receipts)
+        state_dir = Path(env["ROBOT_MCP_STATE_DIR"])
+        yield Stage(mcp_url, domain_id, logs, state_dir, session, witness, receipts)
 
 
 async def tell(
@@ -150,16 +153,25 @@ async def tell(
     evidence.answered_at_s = time.monotonic()
     task_id = str(evidence.task.get("task_id"))
     answered_ms = (evidence.answered_at_s - evidence.called_at_s) * 1000
-    say(f"task {task_id} after {answered_ms:.0f} ms; the robot moves on by itself")
+    say(f"task {task_id} after {answered_ms:.0f} ms; it goes on by itself")
+    asked: set[str] = set()
     try:
-        async with asyncio.timeout(settings.timeout_s):
+        async with asyncio.timeout(settings.timeout_s) as bound:
             while True:
                 receipt = await on.receipts.get()
                 evidence.receipts.append(receipt)
                 show(receipt)
                 event = receipt.event
-                if event is not None and event.task_id == task_id and event.type in TERMINAL_TYPES:
+                if event is None or event.task_id != task_id:
+                    continue
+                if event.type in TERMINAL_TYPES:
                     break
+                approval = str(event.payload.get("approval_id", ""))
+                if event.payload.get("phase") == AWAITING_APPROVAL and approval not in asked:
+                    asked.add(approval)
+                    left_s = float(event.payload.get("expires_in_s") or 0.0)
+                    _ask(on, event.payload, left_s, say)
+                    bound.reschedule(asyncio.get_running_loop().time() + left_s + settings.timeout_s)
     except TimeoutError:
         say(f"no end of the task after {settings.timeout_s:g} s")
     evidence.ended_at_s = time.monotonic()
@@ -170,6 +182,17 @@ async def tell(
         receipt = on.receipts.get_nowait()
         evidence.receipts.append(receipt)
         show(receipt)
+
+
+def _ask(on: Stage, waiting: Mapping[str, Any], left_s: float, say: Callable[[str], None]) -> None:
+    """Tell the person at the terminal what waits for them, and how to decide."""
+    ident, where = waiting["approval_id"], f"--state-dir {on.state_dir}"
+    say(
+        f"NOTHING MOVES YET: this drive waits for a person, for {left_s:.0f} s at most, because no standing "
+        f"approval of the skills file covers it. Decide in another terminal:\n"
+        f"  robot-mcp-kit approve {ident} {where}\n"
+        f"  robot-mcp-kit reject {ident} {where}"
+    )
 
 
 def evidence_for(settings: StorySettings) -> Evidence:
