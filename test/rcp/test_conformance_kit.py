@@ -54,7 +54,8 @@ class TestSimulatedRobot(AdapterConformance):
     sample_program = ("wave", "movej 10 90 -90 0 -90 0\nhome\n")
 
     def make_adapter(self) -> RCPAdapter:
-        return SimulatedAdapter()
+        # Slow, so that a busy machine does not let a motion end before its stop.
+        return SimulatedAdapter(clock=FastClock(0.5))
 
 
 class Fast(SimulatedAdapter):

@@ -102,7 +102,7 @@ def test_the_first_run_installs_builds_and_links_everything(make: Make, root: Pa
     machine.run(None)
     assert machine.built() == BUILT
     assert any("ros-kilted.txt" in text for text in machine.commands)
-    assert any("-e" in text and f"{root}[dev,mcp,ros]" in text for text in machine.commands)
+    assert any("-e" in text and f"{root}[dev,mcp,ros,rcp]" in text for text in machine.commands)
     for link in (
         "lib/robot_mcp_kit/bridge",
         "lib/robot_mcp_kit/sim",
