@@ -135,6 +135,12 @@ async def test_a_motion_answers_as_every_motion_does() -> None:
         ("rcp_jog", {"axis": "X", "direction": 1, "speed_deg_s": 5}, "speed_deg_s", "X takes speed_mm_s"),
         ("rcp_jog", {"axis": "X", "direction": 1, "speed_mm_s": 1.0}, "speed_mm_s", "nothing would move"),
         ("rcp_jog", {"axis": "J1", "direction": 1, "speed_deg_s": 11}, "speed_deg_s", "at most 10"),
+        (
+            "rcp_jog",
+            {"axis": "J1", "direction": 1, "speed_deg_s": 5, "idempotency_key": "again"},
+            "idempotency_key",
+            "each call is one more step",
+        ),
         ("rcp_start_program", {"module": "navigate_to"}, "module", "needs arguments"),
         ("rcp_start_program", {"module": "reach_uot"}, "module", "reach_out"),
         ("rcp_read", {"part": "camera"}, "part", "context"),
