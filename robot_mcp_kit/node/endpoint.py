@@ -16,7 +16,6 @@ from typing import Any
 from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
-from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.node.prepared import Prepared
 from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.safety.state_dir import announce, withdraw
@@ -77,13 +76,8 @@ async def serve(
 
 def _protocol(prepared: Prepared, robot: BridgedRobot) -> contextlib.AbstractAsyncContextManager[None]:
     """The Robot Context Protocol's own server; its libraries are only needed with it."""
-    try:
-        from robot_mcp_kit.node.rcp_serving import rcp_serving
-    except ImportError as error:
-        raise ConfigError(
-            f"parameter rcp_server: needs the Python package websockets ({error}); "
-            "pip install 'robot-mcp-kit[rcp]', or set it to false"
-        ) from error
+    from robot_mcp_kit.node.rcp_serving import rcp_serving
+
     return rcp_serving(robot, prepared.settings, prepared.guard.operator_key)
 
 

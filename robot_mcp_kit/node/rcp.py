@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.errors import ArgumentError, ConfigError, TaskError
-from robot_mcp_kit.node.settings import NodeSettings
+from robot_mcp_kit.exposure import check_exposure
+from robot_mcp_kit.node.settings import RCP_TOKEN_VARIABLE, NodeSettings
 from robot_mcp_kit.rcp.bridged import BridgeAdapter
 from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.ros.readings import RosReadings
@@ -62,12 +64,27 @@ def make_rcp(
 
 
 def check_rcp_server(settings: NodeSettings, rcp: NodeRcp | None) -> None:
-    """
+    """What can be judged of the protocol's own server before it starts.
+
     Raises:
-        ConfigError: the server is asked for, and there is nothing to serve.
+        ConfigError: it is asked for, and there is nothing to serve, its library is missing, or everybody
+            on the network could drive the robot.
     """
-    if settings.rcp_server and rcp is None:
+    if not settings.rcp_server:
+        return
+    if rcp is None:
         raise ConfigError(
             "parameter rcp_server: the skills file has neither an rcp section nor arms, so there is nothing "
             "to serve; add `rcp: {}`"
         )
+    try:
+        import_module("websockets")
+    except ImportError as error:
+        raise ConfigError(
+            f"parameter rcp_server: needs the Python package websockets ({error}); "
+            "pip install 'robot-mcp-kit[rcp]', or set it to false"
+        ) from error
+    try:
+        check_exposure(settings.rcp_host, settings.rcp_token, RCP_TOKEN_VARIABLE)
+    except ConfigError as error:
+        raise ConfigError(f"parameter rcp_{error}") from error
