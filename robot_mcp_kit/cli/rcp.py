@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,8 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, end.set)
     key = operator_key(state_dir)
     async with guarded_robot(adapter, state_dir, name=name, key=key) as robot:
-        await robot.connect(config)
+        if not await _unless(end, robot.connect(config)):
+            return
         server = RCPServer(robot, settings.model_copy(update={"operator_key": key}))
         async with server.running():
             announce(state_dir, server.url)
@@ -103,6 +104,20 @@ async def _serve(
                 await end.wait()
             finally:
                 withdraw(state_dir)
+
+
+async def _unless(end: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether ``work`` was done before somebody asked for the end."""
+    doing, ending = asyncio.create_task(work), asyncio.create_task(end.wait())
+    try:
+        await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            return False
+        doing.result()
+        return True
+    finally:
+        doing.cancel()
+        ending.cancel()
 
 
 def load_adapter(named: str) -> RCPAdapter:

@@ -183,17 +183,20 @@ class GuardedRobot(RobotReader):
             RCPError: the adapter did not take the stop. What ran was abandoned all the same.
         """
         self._stops += 1
-        stopping = asyncio.create_task(bounded(self.adapter.stop(), self._timeouts.stop_s, self._clock))
+        stopping = asyncio.create_task(self._stop_adapter())
         await asyncio.sleep(0)  # the adapter is called before anything is written
         ended = [running.action for running in self._running]
         for running in list(self._running):
             running.stop(reason, code)
         self.guard.stopped(f"rcp: {reason}", ended, note=False)
         try:
-            await stopping
+            await bounded(stopping, self._timeouts.stop_s, self._clock)
         except Exception as error:
             raise failed(error) from error
         return {"stopped": True, "ended": ended}
+
+    async def _stop_adapter(self) -> None:
+        await self.adapter.stop()
 
     def find(self, token: str) -> Waiting | None:
         """What waits under a requester's token or the desk's. Compared in constant time."""

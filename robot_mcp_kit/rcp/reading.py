@@ -24,6 +24,7 @@ from robot_mcp_kit.rcp.failures import failed, said
 from robot_mcp_kit.rcp.models import RobotContext, RobotIdentity
 from robot_mcp_kit.rcp.resources import CONTEXT, CONVENTIONS, SOURCES, conventions, resource_name
 from robot_mcp_kit.rcp.timing import Timeouts, bounded
+from robot_mcp_kit.safety.audit_records import scrub
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +56,23 @@ class RobotReader:
         """Connect the adapter; harmless when it is connected.
 
         Raises:
-            RCPError: it did not succeed (code 1000, or the adapter's own).
+            RCPError: it did not succeed (code 1000, 1001 after ``connect_s``, or the adapter's own).
         """
         if self.adapter.is_connected():
             return
+        given = dict(config or {})
         try:
-            await self.adapter.connect(dict(config or {}))
+            await bounded(self.adapter.connect(given), self._timeouts.connect_s, self._clock)
         except RCPError:
             raise
         except Exception as error:
+            late = isinstance(error, TimeoutError)
+            # What a library says of a failure may have the password in it.
+            why = scrub(said(error), _secrets_in(given))
             raise RCPError(
-                f"the controller was not reached: {said(error)}", code=RCPErrorCode.CONNECTION_FAILED
-            ) from error
+                f"the controller was not reached: {why}",
+                code=RCPErrorCode.CONNECTION_TIMEOUT if late else RCPErrorCode.CONNECTION_FAILED,
+            ) from None
         if not self.adapter.is_connected():
             raise RCPError(
                 f"{type(self.adapter).__name__}.connect returned, and is_connected says no",
@@ -145,3 +151,9 @@ class RobotReader:
                 f"{type(self.adapter).__name__} does not declare the capability 'read'",
                 data={"capability": "read"},
             )
+
+
+def _secrets_in(config: Mapping[str, Any]) -> list[str]:
+    """Values under keys that the audit trail would not write down."""
+    told = scrub({key: value for key, value in config.items() if isinstance(value, str)})
+    return [config[key] for key, value in told.items() if value != config[key]]

@@ -16,6 +16,8 @@ _T = TypeVar("_T")
 class Timeouts:
     """How long an adapter may take, in seconds."""
 
+    connect_s: float = 30.0
+    """To reach the controller."""
     source_s: float = 2.0
     """To read one thing."""
     interlock_s: float = 1.0

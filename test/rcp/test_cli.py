@@ -139,3 +139,27 @@ def test_a_controller_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "the controller was not reached" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_start_that_waits_for_its_controller_can_be_ended(tmp_path: Path) -> None:
+    """R11: at once, and in order."""
+    (tmp_path / "silent.py").write_text(
+        "import asyncio\n"
+        "from robot_mcp_kit.rcp.simulated import SimulatedAdapter\n\n\n"
+        "class Silent(SimulatedAdapter):\n"
+        "    async def connect(self, config):\n"
+        "        print('connecting', flush=True)\n"
+        "        await asyncio.Event().wait()\n"
+    )
+    command = [sys.executable, "-m", "robot_mcp_kit", "rcp", "--adapter", f"{tmp_path / 'silent.py'}:Silent"]
+    with subprocess.Popen(
+        [*command, "--state-dir", str(tmp_path / "state"), "--port", "0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "connecting\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(BOUND_S) == 0
+    assert [record["event"] for record in records(tmp_path / "state" / "audit")] == ["opened", "closed"]

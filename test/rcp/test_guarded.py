@@ -280,6 +280,29 @@ async def test_connecting_twice_is_harmless_and_a_failure_says_why(rig: Rig) -> 
         await rig.robot.connect()
 
 
+async def test_a_controller_that_keeps_silent_is_given_up_and_a_password_is_not_repeated(rig: Rig) -> None:
+    """R11, R39."""
+    await rig.robot.disconnect()
+
+    async def silent(config: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    rig.adapter.connect = silent
+    connecting = asyncio.ensure_future(rig.robot.connect())
+    await rig.clock.advance(30.1)
+    with pytest.raises(RCPError, match="30 s") as caught:
+        await connecting
+    assert code(caught) is RCPErrorCode.CONNECTION_TIMEOUT
+
+    async def talks(config: dict[str, Any]) -> None:
+        raise OSError(f"login of {config['user']} with {config['password']} refused")
+
+    rig.adapter.connect = talks
+    with pytest.raises(RCPError, match="login of ann") as caught:
+        await rig.robot.connect({"user": "ann", "password": "hunter2", "port": 7})
+    assert "hunter2" not in str(caught.value)
+
+
 # -- approval -----------------------------------------------------------------------------------------------
 
 
@@ -547,6 +570,11 @@ async def test_a_stop_works_without_connection_or_capability_and_says_when_it_wa
     rig.adapter.stop = broken
     with pytest.raises(RCPError, match="cable"):
         await rig.robot.request("stop", {}, MODEL)
+    rig.adapter.stop = asyncio.Event().wait
+    stopping = asyncio.ensure_future(rig.robot.stop())
+    await rig.clock.advance(5.1)
+    with pytest.raises(RCPError, match="5 s"):
+        await stopping
 
 
 async def test_a_motion_does_not_begin_while_another_runs(rig: Rig) -> None:
