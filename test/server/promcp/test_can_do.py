@@ -232,10 +232,10 @@ async def test_a_standing_approval_that_is_used_up_means_a_person_again() -> Non
     async with rigged() as rig:
         book = rig.guard._standing
         book.valid[0] = book.valid[0].model_copy(update={"max_count": 1})
-        for _ in range(3):
-            assert _one(await rig.can_do("move", "turn", parameters={"angle_rad": 1.0}), "do_spin")[
-                "permission"
-            ] == ("allowed")
+        for parameters in ({"angle_rad": 1.0}, {}, {"angle_rad": 1.0}):
+            entry = _one(await rig.can_do("move", "turn", parameters=parameters), "do_spin")
+            assert entry["permission"] == "allowed"
+            assert entry["parameters_checked"] is bool(parameters)
         await rig.data("move", "do_spin", angle_rad=1.0, idempotency_key="a")
         for parameters in ({"angle_rad": 1.0}, {}):
             entry = _one(await rig.can_do("move", "turn", parameters=parameters), "do_spin")

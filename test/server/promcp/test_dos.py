@@ -407,7 +407,9 @@ async def test_what_cannot_be_undone_has_no_hint(rig: Rig) -> None:
     docked = await rig.data("move", "do_dock", idempotency_key="a")
     await rig.data("manipulate", "do_pick", object="cup", idempotency_key="b")
     dropped = await rig.data("manipulate", "do_gripper", command="open", idempotency_key="c")
+    await rig.data("manipulate", "do_move_arm", target="out", idempotency_key="away")
     home = await rig.data("tidy", "do_home", idempotency_key="d")
+    assert home["applied_value"]["arm"] != home["previous_value"]["arm"]
     still = await rig.data("manipulate", "do_move_arm", target="home", idempotency_key="e")
     for answer in (docked, dropped, home, still):
         assert answer["status"] == "success"
