@@ -31,6 +31,10 @@ class Facts:
     signals: Mapping[str, IOSignal] = field(default_factory=dict)
     programs: frozenset[str] = frozenset()
 
+    def signal(self, name: object) -> IOSignal | None:
+        """The signal of that name, if it is one."""
+        return self.signals.get(name) if isinstance(name, str) else None
+
 
 def rules_of(name: str, risk: RiskLevel, approval: Approval, facts: Callable[[], Facts]) -> SkillRules:
     """The guard's rules for one action."""
@@ -80,7 +84,7 @@ class DeclaredLimit(Limit):
             case "start_program":
                 yield from _program(fields.get("module"), facts)
             case "upload_program":
-                yield from _at_most("code", len(fields.get("code") or ""), facts.limits.max_code_chars)
+                yield from _at_most("code", len(str(fields.get("code"))), facts.limits.max_code_chars)
 
 
 def _position(fields: Mapping[str, Any], facts: Facts, at: str = "") -> Iterator[Violation]:
@@ -133,7 +137,7 @@ def _jog(fields: Mapping[str, Any], limits: MotionLimits) -> Iterator[Violation]
 
 
 def _output(name: Any, where: str, facts: Facts, *, digital_only: bool) -> Iterator[Violation]:
-    signal = facts.signals.get(name) if isinstance(name, str) else None
+    signal = facts.signal(name)
     outputs = sorted(
         one.name for one in facts.signals.values() if one.is_output and (one.is_digital or not digital_only)
     )
@@ -144,7 +148,7 @@ def _output(name: Any, where: str, facts: Facts, *, digital_only: bool) -> Itera
 
 
 def _level(fields: Mapping[str, Any], facts: Facts) -> Iterator[Violation]:
-    signal, value = facts.signals.get(fields.get("signal", "")), real(fields.get("value"))
+    signal, value = facts.signal(fields.get("signal")), real(fields.get("value"))
     if signal is None:
         return
     if signal.is_digital and value not in (0.0, 1.0):
@@ -164,6 +168,6 @@ def _read_back(fields: Mapping[str, Any], facts: Facts) -> Iterator[Violation]:
 
 
 def _program(module: Any, facts: Facts) -> Iterator[Violation]:
-    if module not in facts.programs:
+    if not isinstance(module, str) or module not in facts.programs:
         hint = did_you_mean(module, facts.programs) if isinstance(module, str) else ""
         yield Violation("programs", "module", module, f"a program on this controller.{hint}")

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_mcp_kit.rcp import AdapterError, MotionLimits, ParameterError, RCPError, RCPErrorCode
+from robot_mcp_kit.rcp.declared import DeclaredLimit, Facts
+from robot_mcp_kit.rcp.limits import JOG_AXES
 from robot_mcp_kit.rcp.parameters import Jog, MoveTo, parse_parameters
+from robot_mcp_kit.safety.situation import Situation
 
 from .probe import GOOD, MODEL, SIX, Rig
 
@@ -273,3 +276,21 @@ def test_whatever_passes_for_a_jog_is_one(axis: Any, direction: Any, speed: Any)
     assert type(speed) in (int, float)
     assert 0 < speed < math.inf
     assert isinstance(axis, str)
+
+
+LOOKED_AT = ("axis", "direction", "speed", "signal", "value", "output")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    action=st.sampled_from(sorted(GOOD)),
+    fields=st.dictionaries(st.sampled_from([*SIX, *LOOKED_AT]), ANYTHING),
+)
+def test_limits_judge_whatever_they_are_given(action: str, fields: dict[str, Any]) -> None:
+    """R30, R31: and never fail on it; a position that is not six finite numbers within reach breaks one."""
+    broken = list(DeclaredLimit(action, lambda: Facts(reach_mm=1000.0)).check(fields, Situation()))
+    if action == "move_to" and not broken:
+        assert all(math.isfinite(fields[name]) for name in SIX)
+        assert math.hypot(fields["x"], fields["y"], fields["z"]) <= 1000.0 + 1e-6
+    if action == "jog" and not broken:
+        assert (fields["direction"], fields["axis"]) in {(way, axis) for way in (1, -1) for axis in JOG_AXES}

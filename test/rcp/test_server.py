@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
 pytest.importorskip("websockets")
@@ -22,6 +24,7 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.rcp import AdapterCapabilities, RCPAdapter, RCPErrorCode
 from robot_mcp_kit.rcp.server import DEFAULT_PORT, RCPServer, RCPServerSettings
 from robot_mcp_kit.rcp.server.connection import Connection
+from robot_mcp_kit.rcp.server.jsonrpc import InvalidMessageError, parse
 from robot_mcp_kit.rcp.simulated import SimulatedAdapter
 from robot_mcp_kit.safety.audit_verify import records
 from robot_mcp_kit.testing import FakeClock, assert_eventually
@@ -568,6 +571,28 @@ async def test_an_adapter_that_breaks_is_no_broken_server(cell: Cell) -> None:
     assert caught.value.code == RCPErrorCode.INTERNAL_ERROR
     assert "secret" not in str(caught.value)
     assert (await client.call("rcp.discover"))["model"] == "IRB 6700"
+
+
+KEYS = st.sampled_from(["jsonrpc", "id", "params", "method"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.one_of(st.text(max_size=60), st.binary(max_size=20), JSON.map(json.dumps)))
+def test_whatever_is_sent_is_a_message_or_is_refused(text: str | bytes) -> None:
+    """R4: by one kind of error."""
+    try:
+        message = parse(text)
+    except InvalidMessageError as error:
+        code = error.error.code
+    else:
+        code = None
+        assert isinstance(message.params, dict)
+    assert code in (None, -32700, -32600, -32602)
 
 
 # -- who may come -------------------------------------------------------------------------------------------
