@@ -12,7 +12,7 @@ from pathlib import Path
 
 LINES = range(1, 50)
 FOLDERS = ("rcp", "rcp_ros", "safety", "attacks")
-"""The protocol's risk levels, approvals and audit are the safety layer's, and tested with it; the adapter of a
+"""Risk levels, approvals and audit are the safety layer's, and tested with it; the adapter over a
 bridge is tested with the bridge.
 """
 
