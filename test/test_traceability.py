@@ -22,6 +22,14 @@ JUDGED_BY_A_PERSON = {
 }
 """Lines that no test can answer for, with the reason."""
 
+ALSO_IN = {
+    "P": (("server/promcp/", "node/test_promcp.py"), set(range(1, 49)) - set(range(41, 47))),
+    "R": (("rcp/",), set(range(1, 50)) - {7, 21, 22, 35, 41}),
+}
+"""Lines tested in one place that another place owes as well: the robot's own profiles, not only the decorators
+for other servers; adapters, not only the safety layer's ROS goals.
+"""
+
 _RANGE = re.compile(r"\b([A-Z])(\d+)\s*[–-]\s*\1?(\d+)\b")
 _NUMBER = re.compile(r"\b([A-Z])(\d+)\b")
 
@@ -60,6 +68,14 @@ def test_every_requirement_has_a_test_that_names_it(letter: str) -> None:
     assert [line for line in table if line[0] == letter and line not in known] == [], "there is no such line"
     assert [line for line in known if not table[line] and line not in JUDGED_BY_A_PERSON] == []
     assert [line for line in known if table[line] and line in JUDGED_BY_A_PERSON] == [], "nobody has to judge"
+
+
+@pytest.mark.parametrize("letter", ALSO_IN)
+def test_what_holds_in_two_places_is_tested_in_both(letter: str) -> None:
+    places, numbers = ALSO_IN[letter]
+    table = which_tests()
+    missing = [n for n in sorted(numbers) if not any(t.startswith(places) for t in table[f"{letter}{n}"])]
+    assert missing == []
 
 
 def test_citations_are_read_as_they_are_written() -> None:
