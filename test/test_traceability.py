@@ -8,6 +8,7 @@ arguments for some of them).
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -26,8 +27,8 @@ ALSO_IN = {
     "P": (("server/promcp/", "node/test_promcp.py"), set(range(1, 49)) - set(range(41, 47))),
     "R": (("rcp/",), set(range(1, 50)) - {7, 21, 22, 35, 41}),
 }
-"""Lines tested in one place that another place owes as well: the robot's own profiles, not only the decorators
-for other servers; adapters, not only the safety layer's ROS goals.
+"""Lines that one place answers for and another one owes as well: the robot's own profiles, not only the
+decorators for other servers; adapters, not only the safety layer's ROS goals.
 """
 
 _RANGE = re.compile(r"\b([A-Z])(\d+)\s*[–-]\s*\1?(\d+)\b")
@@ -42,6 +43,7 @@ def cited(text: str) -> set[str]:
     return {line for line in found if line[0] in LINES}
 
 
+@functools.cache
 def which_tests() -> dict[str, list[str]]:
     """For each line the tests whose own docstring names it. Comments and helpers do not count."""
     table: dict[str, list[str]] = {line: [] for letter in LINES for line in lines_of(letter)}
