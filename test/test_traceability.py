@@ -31,8 +31,8 @@ ALSO_IN = {
 decorators for other servers; adapters, not only the safety layer's ROS goals.
 """
 
-_RANGE = re.compile(r"\b([A-Z])(\d+)\s*[–-]\s*\1?(\d+)\b")
-_NUMBER = re.compile(r"\b([A-Z])(\d+)\b")
+_RANGE = re.compile(r"\b([A-Z])([1-9]\d*)\s*[–-]\s*\1?(\d+)\b")
+_NUMBER = re.compile(r"\b([A-Z])([1-9]\d*)\b")
 
 
 def cited(text: str) -> set[str]:
