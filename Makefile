@@ -26,8 +26,8 @@ demo: ## Watch a simulated robot driven through MCP (ARGS="--once --json": witho
 test: ## All tests, with coverage (at least 80 %)
 	@$(ENTER) && coverage erase && $(PYTEST) --cov --cov-report=term-missing:skip-covered --cov-report=xml $(ARGS)
 
-cov: ## The same, and a report to click through in htmlcov/
-	@$(ENTER) && coverage erase && $(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html $(ARGS)
+cov: ## The same, measured in child processes too, and a report to click through in htmlcov/
+	@$(ENTER) && coverage erase && $(PYTEST) --cov --cov-config=tools/coverage_all.toml --cov-report=term:skip-covered --cov-report=html $(ARGS)
 
 lint: ## ruff: rules and format
 	@$(ENTER) && ruff check . && ruff format --check .
