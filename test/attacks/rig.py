@@ -97,9 +97,17 @@ class Probe:
         self.process.stdin.write(json.dumps(content) + "\n")
         self.process.stdin.flush()
 
-    def set(self, **values: bool | None) -> None:
+    def set(self, **values: bool | str | None) -> None:
         """What the robot's sensors say from now on; ``None``: nothing any more."""
         self._order(set=values)
+
+    def lifecycle(self, transition: str) -> None:
+        """Take the managed node ``probe_planner`` through a transition."""
+        self._order(lifecycle=transition)
+
+    def describe(self, urdf: str) -> None:
+        """Publish a robot description."""
+        self._order(describe=urdf)
 
     def truth(self) -> dict[str, Any]:
         """The world as the simulator knows it."""

@@ -1,7 +1,9 @@
-"""A ROS node that knows nothing of the bridge: publishes what interlocks read, and counts at the robot.
+"""ROS nodes that know nothing of the bridge: publish what the safety layer reads, and count at the robot.
 
-JSON lines in: ``{"set": {"estop": false, "door": null}}`` (``null``: fall silent), ``{"ask": n}``. JSON lines
-out: ``{"ready": true}``, ``{"answer": n, "truth": {...}}``.
+JSON lines in: ``{"set": {"estop": false, "door": null, "floor": "ground"}}`` (``null``: fall silent),
+``{"lifecycle": "activate"}`` (a transition of the managed node ``probe_planner``),
+``{"describe": "<robot/>"}`` (latched, as robot_state_publisher does), ``{"ask": n}``. JSON lines out:
+``{"ready": true}``, ``{"answer": n, "truth": {...}}``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from std_msgs.msg import Bool
+from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 PERIOD_S = 0.05
@@ -26,18 +30,23 @@ def say(**content: Any) -> None:
 def main() -> None:
     rclpy.init()
     node = rclpy.create_node("robot_probe")
-    values: dict[str, bool | None] = {"estop": False, "door": False}
-    publishers = {name: node.create_publisher(Bool, name, 10) for name in values}
+    planner = LifecycleNode("probe_planner")
+    values: dict[str, bool | str | None] = {"estop": False, "door": False, "floor": None}
+    kinds = {name: String if name == "floor" else Bool for name in values}
+    publishers = {name: node.create_publisher(kind, name, 10) for name, kind in kinds.items()}
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    description = node.create_publisher(String, "probe_description", latched)
     client = node.create_client(Trigger, "/robot_sim/state")
 
     def beat() -> None:
         for name, value in values.items():
             if value is not None:
-                publishers[name].publish(Bool(data=value))
+                publishers[name].publish(kinds[name](data=value))
 
     node.create_timer(PERIOD_S, beat)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
+    executor.add_node(planner)
 
     def listen() -> None:
         for line in sys.stdin:
@@ -46,7 +55,11 @@ def main() -> None:
                 for name, value in order["set"].items():
                     values[name] = value
                     if value is not None:
-                        publishers[name].publish(Bool(data=value))
+                        publishers[name].publish(kinds[name](data=value))
+            if "describe" in order:
+                description.publish(String(data=order["describe"]))
+            if "lifecycle" in order:
+                getattr(planner, f"trigger_{order['lifecycle']}")()
             if "ask" in order:
                 number = order["ask"]
                 client.call_async(Trigger.Request()).add_done_callback(

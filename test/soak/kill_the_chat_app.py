@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from robot_mcp_kit.client import connect
 from robot_mcp_kit.safety.assemble import AUDIT_FOLDER
 from robot_mcp_kit.safety.audit_verify import records
@@ -56,6 +58,12 @@ def _domain(victim: str) -> Iterator[int | None]:
         SimProcess(domain_id=domain, real_time_factor=4.0, parameters=options),
     ):
         yield domain
+
+
+async def _serving(url: str) -> None:
+    """Until it answers again: a kill before that would be a kill of the start, each time anew."""
+    async with httpx.AsyncClient(trust_env=False, timeout=120.0) as http:
+        await http.get(url)
 
 
 async def _undock(url: str) -> None:
@@ -100,6 +108,8 @@ async def soak(kills: int, victim: str, seed: int, folder: Path, domain: int | N
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
                 process.start()
                 await rig.listening(rig.chat_port if victim == "chat" else rig.robot_port, 120)
+                if domain is not None:
+                    await _serving(f"http://127.0.0.1:{rig.robot_port}/mcp")
                 print(f"killed {killed} of {kills}, mission {mission}", file=sys.stderr, flush=True)
             said = await rig.verdict(f"m{mission}", 180)
             verdicts["says what is not known" if "not known" in said else said.split(":")[0]] += 1
@@ -126,7 +136,8 @@ async def soak(kills: int, victim: str, seed: int, folder: Path, domain: int | N
         "ends_seen_more_than_once": not_once,
         "motions": motions,
         "motions_beyond_one_a_step": sum(max(0, count - mission) for count in motions.values()),
-        "tasks_beyond_three_a_mission": max(0, len(known) - 3 * mission),
+        # With a real bridge there is one more, which is not the mission's: back out of the dock.
+        "tasks_beyond_those_of_the_missions": max(0, len(known) - (3 if domain is None else 4) * mission),
         "seconds": round(time.monotonic() - begun_s),
     }
 
@@ -146,7 +157,7 @@ def main() -> int:
     good = not (
         report["ends_not_seen"]
         or report["ends_seen_more_than_once"]
-        or report["tasks_beyond_three_a_mission"]
+        or report["tasks_beyond_those_of_the_missions"]
         or report["motions_beyond_one_a_step"]
         or (args.victim == "bridge" and not set(report["verdicts"]) <= ends_well)
     )
