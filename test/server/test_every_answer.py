@@ -186,7 +186,11 @@ NAV2_ABORTED = message(error_code=105, error_msg="stuck", total_elapsed_time=dur
 
 def _at_the_goal(rig: Rig, skill: str) -> None:
     """Where the robot is when it has done what it was asked."""
-    ends = {"navigate_through": Pose2D(3.0, 4.0, 0.0), "follow_waypoints": Pose2D(2.0, 6.5, 1.5708)}
+    ends = {
+        "navigate_through": Pose2D(3.0, 4.0, 0.0),
+        "follow_waypoints": Pose2D(2.0, 6.5, 1.5708),
+        "spin": Pose2D(10.0, 6.5, 1.5708 + GOOD["spin"]["angle_rad"]),
+    }
     rig.world.at = ends.get(skill, rig.world.at)
     if skill.endswith("_trajectory"):
         rig.world.joints = {**JOINTS, "elbow_joint": 1.5}
@@ -231,8 +235,11 @@ async def test_every_end_of_a_skill_is_told_alike_in_words_and_data(skill: str) 
         assert expired.structured_content["failure"]["error_code"] == "ROS_RESULT_EXPIRED"
         agreement.check(expired, schema)
 
-        _at_the_goal(rig, skill)
-        done = await rig.end(skill, lambda goal: goal.finish(GoalStatus.SUCCEEDED, DONE[skill]))
+        def arrive(goal: ScriptedGoal) -> None:
+            _at_the_goal(rig, skill)
+            goal.finish(GoalStatus.SUCCEEDED, DONE[skill])
+
+        done = await rig.end(skill, arrive)
         assert not done.is_error, done.content[0].text
         agreement.check(done, schema)
         assert done.structured_content["progress"]["world"]["robot"]["frame"] == "map"
