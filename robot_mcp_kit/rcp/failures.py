@@ -30,10 +30,11 @@ _CODES: Mapping[str, RCPErrorCode] = MappingProxyType(
 
 
 def refused(error: SafetyRefused, audit_id: str = "") -> RCPError:
-    """A refusal of the guard, with its code, details and the request's id in the trail."""
+    """A refusal of the guard, with its code, details and the request's id in the trail (R37)."""
     data = {"reason": error.error_code, **error.details}
     if error.error_code == refusals.REJECTED:
         data["result"] = "rejected"  # R29
+    audit_id = audit_id or error.request_id
     if audit_id:
         data["audit_id"] = audit_id
     return RCPError(

@@ -456,6 +456,7 @@ class Guard(Judging, Recording):
         if clearance.closed or clearance.is_safe:
             clearance.closed = True
             return
+        error.request_id = clearance.request_id
         decided = clearance.approved
         clearance.closed = True
         data: dict[str, Any] = {"code": error.error_code, "why": error.message, **error.details}

@@ -94,6 +94,8 @@ class SafetyRefused(TaskError):
             suggestions=self.failure.suggestions,
         )
         self.details: dict[str, Any] = dict(details or {})
+        self.request_id = ""
+        """Of the request in the audit trail, where it has one."""
 
 
 def refusal_of(decision: Decision) -> SafetyRefused:

@@ -99,11 +99,13 @@ async def test_parameters_that_are_none_or_unknown_are_refused(action: str, para
 async def test_a_place_out_of_reach_is_refused_with_the_limit(
     change: dict[str, float], limit: str, rig: Rig
 ) -> None:
-    """R30: before anybody is asked, and it is in the trail."""
+    """R30, R34, R37: before anybody is asked, and it is in the trail under the id that is told."""
     error = await refused(rig, "move_to", {**SIX, **change})
     assert error.code is RCPErrorCode.SAFETY_VIOLATION
     assert error.data["violations"][0]["limit"] == limit
     assert rig.trail()[-1]["decision"] == "refused"
+    (entry,) = rig.entries()
+    assert (entry.id, entry.result) == (error.data["audit_id"], "rejected")
 
 
 async def test_a_box_is_kept(rig: Rig) -> None:
