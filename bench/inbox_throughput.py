@@ -194,7 +194,7 @@ def inside(count: int) -> dict[str, Any]:
 
 
 def resident_mb() -> float:
-    """Memory of this process now; a high-water mark would hide growth behind what the other parts have used."""
+    """Memory of this process now; a high-water mark hides growth behind what other parts have used."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

@@ -43,7 +43,7 @@ def events_of(bridge: Bridge) -> list[dict[str, Any]]:
 
 
 async def test_killed_between_the_audit_record_and_the_goal(attacked: Attacked, probe: Probe) -> None:
-    """The chain verifies, says that the goal may have left, and nothing moved."""
+    """R38, R40: the chain verifies, says that the goal may have left, and nothing moved."""
     before = probe.actuations()
     async with attacked(command=(str(HERE / "dying_bridge.py"),)) as rig:
         _, token = await rig.ask()
@@ -66,7 +66,9 @@ async def test_killed_between_the_audit_record_and_the_goal(attacked: Attacked, 
 async def test_killed_between_the_goal_and_its_result(
     attacked: Attacked, probe: Probe, tmp_path: Path, ledger: bool
 ) -> None:
-    """With a ledger the goal is followed and its end written under the same request; without, it is open."""
+    """R40: with a ledger the goal is followed and its end written under the same request; without,
+    it is open.
+    """
     options = ("--ros-args", "-p", f"ledger_file:={tmp_path / 'ledger.db'}") if ledger else ()
 
     async def stands() -> bool:
@@ -178,7 +180,9 @@ def put_standing(folder: Path, ident: str, skill: str, key: str = OPERATOR_KEY, 
 async def test_standing_approvals_count_over_restarts_and_new_ones_hold_after_the_next(
     attacked: Attacked, probe: Probe, tmp_path: Path
 ) -> None:
-    """One was put there before the first start, another is signed on the command line while that runs."""
+    """R18, R34: one was put there before the first start,
+    another is signed on the command line while that runs.
+    """
     put_standing(tmp_path, "a", "spin", max_count=3)
     wish = tmp_path / "tour.yaml"
     wish.write_text("id: tour\noperator: Ann\nrobot: demo_robot\nskills: [gripper]\nmax_count: 1\n")
@@ -251,6 +255,7 @@ def forged(ros_domain_id: int, probe: Probe, tmp_path_factory: pytest.TempPathFa
 async def test_a_standing_approval_that_does_not_cover_the_motion_moves_nothing(
     forged: Bridge, probe: Probe, forgery: str
 ) -> None:
+    """R18, R32."""
     tool, arguments = FORGERIES[forgery]
     before = probe.actuations()
     async with attacking(forged, probe) as rig:
@@ -259,6 +264,7 @@ async def test_a_standing_approval_that_does_not_cover_the_motion_moves_nothing(
 
 
 async def test_many_small_motions_are_one_large_motion(forged: Bridge, probe: Probe) -> None:
+    """R30."""
     before = probe.truth()["travelled_m"]
     async with attacking(forged, probe) as rig:
         codes: list[str] = []

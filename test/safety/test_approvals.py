@@ -39,6 +39,7 @@ def ask(one: ApprovalDesk, session: str = "s1", **more: Any) -> Pending:
 
 
 async def test_an_approval_is_told_to_the_one_that_waits() -> None:
+    """R18."""
     one = desk(FakeClock())
     pending = ask(one)
     waiting = asyncio.ensure_future(one.wait(pending))
@@ -113,6 +114,7 @@ async def test_setting_the_wall_clock_does_not_make_a_token_live_longer() -> Non
 
 
 async def test_what_waits_expires_by_itself() -> None:
+    """R21."""
     clock = FakeClock()
     one = desk(clock, timeout_s=10.0)
     waiting = asyncio.ensure_future(one.wait(ask(one)))
@@ -121,6 +123,7 @@ async def test_what_waits_expires_by_itself() -> None:
 
 
 async def test_tokens_are_long_and_different_and_not_in_what_is_printed() -> None:
+    """R20."""
     one = desk(FakeClock(), max_pending=200)
     found = [ask(one) for _ in range(100)]
     assert len({pending.token for pending in found}) == 100
@@ -130,6 +133,7 @@ async def test_tokens_are_long_and_different_and_not_in_what_is_printed() -> Non
 
 @pytest.mark.parametrize("guess", ["", "x", "é", "\ud800", "0" * 10_000])
 async def test_a_guess_is_refused_and_the_request_keeps_waiting(guess: str) -> None:
+    """R20."""
     one = desk(FakeClock())
     pending = ask(one)
     with pytest.raises(ApprovalError):
@@ -160,6 +164,7 @@ async def test_requests_die_with_their_session_and_only_those() -> None:
 
 
 async def test_a_cancelled_wait_withdraws_the_request() -> None:
+    """R20."""
     one = desk(FakeClock())
     pending = ask(one)
     waiting = asyncio.ensure_future(one.wait(pending))
@@ -180,6 +185,7 @@ async def test_a_flood_of_requests_is_refused() -> None:
 
 
 def test_no_configuration_makes_an_approval_wait_longer_than_300_seconds() -> None:
+    """R21."""
     with pytest.raises(ValueError, match="300"):
         SafetySection.model_validate({"approval_timeout_s": 301.0})
 
@@ -203,12 +209,14 @@ def test_no_configuration_makes_an_approval_wait_longer_than_300_seconds() -> No
     ],
 )
 def test_any_other_goal_has_another_hash(other: dict[str, Any]) -> None:
+    """R19."""
     assert goal_hash("spin", "/spin", other) != goal_hash("spin", "/spin", {"x": 1.0})
     assert goal_hash("spin2", "/spin", {"x": 1.0}) != goal_hash("spin", "/spin", {"x": 1.0})
     assert goal_hash("spin", "/r2/spin", {"x": 1.0}) != goal_hash("spin", "/spin", {"x": 1.0})
 
 
 def test_the_order_of_fields_does_not_matter_to_the_hash() -> None:
+    """R19."""
     assert goal_hash("a", "b", {"x": 1.0, "y": {"p": 1, "q": 2}}) == goal_hash(
         "a", "b", {"y": {"q": 2, "p": 1}, "x": 1.0}
     )
@@ -247,6 +255,7 @@ def covered(found: StandingBook, wanted: Wish) -> bool:
 
 
 def test_a_signed_standing_approval_covers_its_skills() -> None:
+    """R18."""
     found = book(standing())
     assert covered(found, wish())
     assert not covered(found, Wish("spin", {}, None, Situation()))
@@ -266,6 +275,7 @@ def test_a_signed_standing_approval_covers_its_skills() -> None:
     ],
 )
 def test_a_standing_approval_that_was_changed_or_made_up_does_not_hold(change: dict[str, Any]) -> None:
+    """R18, R32."""
     forged = standing().model_copy(update=change)
     found = book(forged)
     assert not covered(found, wish())
@@ -273,6 +283,7 @@ def test_a_standing_approval_that_was_changed_or_made_up_does_not_hold(change: d
 
 
 def test_another_key_or_none_verifies_nothing() -> None:
+    """R32."""
     assert not covered(book(standing(), key="other"), wish())
     assert not covered(book(standing(), key=None), wish())
     assert not is_signed(standing(), DEMO_KEY)

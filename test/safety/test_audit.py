@@ -60,6 +60,7 @@ def events(folder: Path) -> list[str]:
 
 
 def test_a_trail_verifies_and_tells_what_happened_in_order(folder: Path) -> None:
+    """R34."""
     one = trail(folder)
     run_one(one, "a")
     one.close()
@@ -115,6 +116,7 @@ def test_concurrent_records_never_interleave(folder: Path) -> None:
 
 
 def test_two_processes_cannot_write_one_trail(folder: Path) -> None:
+    """R41."""
     one = trail(folder)
     with pytest.raises(AuditError, match="another bridge"):
         trail(folder)
@@ -123,6 +125,7 @@ def test_two_processes_cannot_write_one_trail(folder: Path) -> None:
 
 
 def test_only_the_owner_may_read_it(folder: Path) -> None:
+    """R39."""
     trail(folder).close()
     assert folder.stat().st_mode & 0o077 == 0
     assert only_file(folder).stat().st_mode & 0o077 == 0
@@ -148,6 +151,7 @@ def test_secrets_and_programs_are_not_written(folder: Path) -> None:
 
 
 def test_a_huge_argument_leaves_its_hash_and_the_records_keys_survive(folder: Path) -> None:
+    """R39."""
     one = trail(folder)
     record = one.append("requested", request="a", arguments={str(n): "y" * 400 for n in range(100)})
     one.close()
@@ -156,6 +160,7 @@ def test_a_huge_argument_leaves_its_hash_and_the_records_keys_survive(folder: Pa
 
 
 def test_text_from_outside_cannot_begin_a_line_of_its_own(folder: Path) -> None:
+    """R41."""
     one = trail(folder)
     evil = 'kitchen"}\n{"event":"estop_reset","seq":9}\u2028\r\x00'
     one.append("requested", request="a", arguments={"place": evil})
@@ -172,6 +177,7 @@ def test_scrub_keeps_plain_values() -> None:
 
 
 def test_rotation_does_not_break_the_chain(folder: Path) -> None:
+    """R35."""
     one = trail(folder, max_file_bytes=1500)
     for number in range(12):
         run_one(one, str(number))
@@ -218,6 +224,7 @@ def test_archiving_old_files_is_noted_and_no_fault(folder: Path) -> None:
 
 
 def test_a_crash_while_a_new_file_was_begun_is_survived(folder: Path) -> None:
+    """R40."""
     one = trail(folder)
     run_one(one, "a", until="started")
     os.close(os.open(folder / "audit-00000002.jsonl", os.O_CREAT | os.O_WRONLY, 0o600))
@@ -267,7 +274,7 @@ def test_a_full_disk_raises_and_a_torn_line_is_owned_up_to_later(
 
 
 def test_a_failed_sync_is_final(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed fsync the kernel may forget what it could not write: a second one may lie."""
+    """R38: after a failed fsync the kernel may forget what it could not write: a second one may lie."""
     one = trail(folder)
     real = os.fsync
 
@@ -334,6 +341,7 @@ TAMPERING: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("how", TAMPERING)
 def test_tampering_is_found_and_nothing_starts_on_it(folder: Path, how: str) -> None:
+    """R35."""
     one = trail(folder)
     run_one(one, "a")
     run_one(one, "b")
@@ -365,6 +373,7 @@ def test_a_trail_of_another_operator_is_not_continued(folder: Path) -> None:
 def test_a_file_changed_under_a_running_node_stops_everything(
     folder: Path, change: Callable[[Path], Any]
 ) -> None:
+    """R35, R38."""
     one = trail(folder)
     run_one(one, "a")
     change(only_file(folder))

@@ -32,6 +32,7 @@ def test_a_goal_inside_or_on_the_edge_is_allowed(point: tuple[float, float]) -> 
 
 @pytest.mark.parametrize("point", [(-0.01, 1.0), (15.0, 4.1), (1e9, 1e9), (10.01, 9.0)])
 def test_a_goal_outside_names_the_area_that_is_allowed(point: tuple[float, float]) -> None:
+    """R30."""
     found = fence().check("pose.position", "map", [point], SOMEWHERE)
     assert [one.limit for one in found] == ["geofence.keep_in"]
     assert found[0].value == point
@@ -40,6 +41,7 @@ def test_a_goal_outside_names_the_area_that_is_allowed(point: tuple[float, float
 
 @pytest.mark.parametrize("point", [(5.0, 5.0), (4.0, 4.0), (6.0, 5.0)])
 def test_a_goal_in_a_keep_out_area_or_on_its_edge_is_refused(point: tuple[float, float]) -> None:
+    """R30."""
     assert limits(fence(), point) == ["geofence.keep_out"]
 
 
@@ -85,6 +87,7 @@ def two_floors() -> Fence:
 
 
 def test_the_fence_is_that_of_the_floor_the_robot_is_on() -> None:
+    """R30."""
     both = two_floors()
     assert both.check("p", "map", [(1.0, 1.0)], Situation(floor="ground")) == []
     assert both.check("p", "map", [(1.0, 1.0)], Situation(floor="first"))[0].limit == "geofence.keep_in"
@@ -92,6 +95,7 @@ def test_the_fence_is_that_of_the_floor_the_robot_is_on() -> None:
 
 @pytest.mark.parametrize("floor", [None, "roof"])
 def test_an_unknown_floor_allows_nothing(floor: str | None) -> None:
+    """R30."""
     assert two_floors().check("p", "map", [(1.0, 1.0)], Situation(floor=floor))[0].limit == "geofence.floor"
 
 

@@ -179,6 +179,7 @@ async def test_an_approved_goal_gets_one_permit_and_leaves_a_whole_chain(rigs: C
 
 
 async def test_without_a_section_every_motion_waits_for_a_person(rigs: Callable[..., Rig]) -> None:
+    """R18."""
     rig = rigs()
     for skill in GOOD:
         pending = rig.guard.ask(rig.admit(skill), f"task-{skill}")
@@ -188,6 +189,7 @@ async def test_without_a_section_every_motion_waits_for_a_person(rigs: Callable[
 
 
 async def test_a_permit_is_spent_once_and_only_the_guard_makes_one(rigs: Callable[..., Rig]) -> None:
+    """R20."""
     rig = rigs()
     clearance = await rig.approved()
     permit = await rig.guard.permit(clearance, uuid4())
@@ -220,6 +222,7 @@ async def test_a_second_permit_without_a_refusal_in_between_is_refused(rigs: Cal
 
 
 async def test_a_goal_that_nobody_approved_gets_no_permit(rigs: Callable[..., Rig]) -> None:
+    """R18."""
     rig = rigs()
     for clearance in (rig.admit(), rig.asked()[0]):
         with pytest.raises(SafetyRefused) as caught:
@@ -266,6 +269,7 @@ async def test_a_rejection_ends_the_goal_and_is_written_down(rigs: Callable[...,
 
 
 async def test_an_approval_that_never_comes_expires(rigs: Callable[..., Rig]) -> None:
+    """R21."""
     rig = rigs()
     clearance, pending = rig.asked()
     waiting = asyncio.ensure_future(rig.guard.decided(clearance, pending))
@@ -276,6 +280,7 @@ async def test_an_approval_that_never_comes_expires(rigs: Callable[..., Rig]) ->
 
 
 async def test_a_cancelled_task_withdraws_its_request(rigs: Callable[..., Rig]) -> None:
+    """R20."""
     rig = rigs()
     clearance, pending = rig.asked()
     waiting = asyncio.ensure_future(rig.guard.decided(clearance, pending))
@@ -300,6 +305,7 @@ async def test_safe_skills_need_nobody_and_leave_no_entry(rigs: Callable[..., Ri
 
 
 async def test_a_raised_level_is_obeyed(rigs: Callable[..., Rig]) -> None:
+    """R3."""
     rig = rigs(skills={"wait": {"risk": "GUARDED"}, "spin": {"risk": "PROHIBITED"}})
     assert rig.guard.ask(rig.admit("wait"), "t") is not None
     with pytest.raises(SafetyRefused) as caught:
@@ -314,6 +320,7 @@ async def test_a_raised_level_is_obeyed(rigs: Callable[..., Rig]) -> None:
 async def test_a_goal_outside_the_limits_is_refused_with_limit_value_and_way_out(
     rigs: Callable[..., Rig],
 ) -> None:
+    """R30."""
     rig = rigs(
         geofence={"floors": {"a": {"keep_in": {"a": [[0.0, 0.0], [12.0, 0.0], [12.0, 8.0], [0.0, 8.0]]}}}}
     )
@@ -420,6 +427,7 @@ async def test_guarded_skills_do_not_ask_the_interlocks(rigs: Callable[..., Rig]
 async def test_the_started_record_is_on_the_disk_before_the_permit(
     rigs: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """R38, R40."""
     rig = rigs()
     clearance = await rig.approved()
     synced: list[list[str]] = []
@@ -437,6 +445,7 @@ async def test_the_started_record_is_on_the_disk_before_the_permit(
 async def test_an_interlock_that_breaks_while_the_record_is_synced_still_refuses(
     rigs: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """R23."""
     rig = rigs(interlocks={"estop": ESTOP})
     clearance = await rig.approved()
     real = rig.guard.trail.sync_soon
@@ -455,6 +464,7 @@ async def test_an_interlock_that_breaks_while_the_record_is_synced_still_refuses
 async def test_a_robot_that_was_moved_while_the_approval_waited_is_judged_again(
     rigs: Callable[..., Rig],
 ) -> None:
+    """R30."""
     rig = rigs(
         geofence={"floors": {"a": {"keep_in": {"a": [[0.0, 0.0], [12.0, 0.0], [12.0, 8.0], [0.0, 8.0]]}}}}
     )
@@ -505,6 +515,7 @@ async def test_nothing_starts_when_the_trail_cannot_be_written(
 
 
 async def test_a_failed_sync_refuses(rigs: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch) -> None:
+    """R38."""
     rig = rigs()
     clearance = await rig.approved()
 
@@ -521,6 +532,7 @@ async def test_a_failed_sync_refuses(rigs: Callable[..., Rig], monkeypatch: pyte
 
 
 async def test_a_trail_cut_off_under_the_running_node_refuses(rigs: Callable[..., Rig]) -> None:
+    """R35, R38."""
     rig = rigs()
     clearance = await rig.approved()
     (file,) = (rig.folder / "audit").glob("*.jsonl")
@@ -586,12 +598,14 @@ async def test_the_latch_outlives_the_process(rigs: Callable[..., Rig]) -> None:
 
 
 async def test_every_stop_latches_where_the_file_says_so(rigs: Callable[..., Rig]) -> None:
+    """R28."""
     rig = rigs(stop_latches=True)
     rig.guard.stopped("enough", ["t1"])
     assert rig.guard.estop.latched
 
 
 async def test_a_stop_withdraws_what_waits_and_does_not_latch_by_itself(rigs: Callable[..., Rig]) -> None:
+    """R28."""
     rig = rigs()
     _, pending = rig.asked()
     rig.guard.stopped("enough", [])
@@ -664,6 +678,7 @@ def flat(**more: Any) -> StandingApprovalSection:
 async def test_a_standing_approval_lets_a_goal_through_and_the_trail_shows_it(
     rigs: Callable[..., Rig],
 ) -> None:
+    """R18, R34."""
     rig = rigs(standing=[flat(max_count=2)])
     for use in (1, 2):
         clearance = rig.admit()
@@ -692,11 +707,13 @@ async def test_the_count_of_a_standing_approval_holds_over_a_restart(rigs: Calla
 async def test_where_a_person_is_required_a_standing_approval_does_not_help(
     rigs: Callable[..., Rig],
 ) -> None:
+    """R18."""
     rig = rigs(standing=[flat()], skills={"navigate_to": {"approval": "required"}})
     assert rig.guard.ask(rig.admit(), "t1") is not None
 
 
 async def test_a_standing_approval_does_not_widen_limits(rigs: Callable[..., Rig]) -> None:
+    """R30."""
     rig = rigs(standing=[flat()])
     spec = rig.spec()
     spec.fields["pose"]["pose"]["position"]["x"] = 99.0
@@ -720,6 +737,7 @@ async def test_a_request_dies_with_its_session(rigs: Callable[..., Rig]) -> None
 async def test_a_started_goal_is_taken_up_after_a_restart_and_its_end_written(
     rigs: Callable[..., Rig],
 ) -> None:
+    """R40."""
     rig = rigs()
     clearance = await rig.approved()
     await rig.guard.permit(clearance, uuid4())
@@ -768,6 +786,7 @@ def test_a_section_that_contradicts_itself_stops_the_start_and_names_file_line_a
 
 
 def test_a_skill_named_like_a_prohibited_action_stops_the_start() -> None:
+    """R27."""
     source = 'skills: {"disable-eStop": {action: wait, type: nav2_msgs/action/Wait}}\n'
     config = parse_config(source, "robot.yaml")
     with pytest.raises(ConfigError, match="prohibited"):
@@ -775,6 +794,7 @@ def test_a_skill_named_like_a_prohibited_action_stops_the_start() -> None:
 
 
 def test_the_operators_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
+    """R32."""
     first = operator_key(tmp_path / "state", {})
     assert operator_key(tmp_path / "state", {}) == first
     file = tmp_path / "state" / "operator.key"

@@ -72,12 +72,14 @@ def told(**more: Any) -> tuple[Interlock, Told]:
 
 
 async def test_a_good_fresh_value_holds() -> None:
+    """R23."""
     lock, topic = told()
     topic.publish(False)
     assert (await lock.check()).ok
 
 
 async def test_nothing_heard_yet_is_broken() -> None:
+    """R24."""
     lock, _ = told()
     found = await lock.check()
     assert not found.ok
@@ -86,13 +88,14 @@ async def test_nothing_heard_yet_is_broken() -> None:
 
 @pytest.mark.parametrize("value", [True, 0, 1, "False", None, math.nan, []])
 async def test_a_value_that_is_not_exactly_good_is_broken(value: Any) -> None:
+    """R23."""
     lock, topic = told()
     topic.publish(value)
     assert not (await lock.check()).ok
 
 
 async def test_a_stale_value_is_broken() -> None:
-    """Measured on the monotonic clock."""
+    """R24: measured on the monotonic clock."""
     lock, topic = told()
     topic.publish(False)
     await topic.clock.advance(1.0)
@@ -107,6 +110,7 @@ async def test_a_stale_value_is_broken() -> None:
 
 
 async def test_a_stamp_from_the_future_is_broken() -> None:
+    """R24."""
     lock, topic = told()
     topic.publish(False)
     topic.at_s += 50.0
@@ -140,6 +144,7 @@ async def test_a_reader_that_does_not_answer_is_broken_in_time() -> None:
 
 
 async def test_a_topic_that_nobody_has_heard_is_broken_at_a_glance_too() -> None:
+    """R24."""
     lock, _ = told()
     found = lock.glance()
     assert found is not None
@@ -169,6 +174,7 @@ async def test_ranges_take_numbers_only(value: Any, good: bool) -> None:
 
 
 async def test_a_condition_that_flaps_stays_broken_until_it_settles() -> None:
+    """R23."""
     lock, topic = told(settle_s=1.0, max_age_s=10.0)
     for value in (False, True, False, True, False):
         topic.publish(value)
@@ -180,6 +186,7 @@ async def test_a_condition_that_flaps_stays_broken_until_it_settles() -> None:
 
 
 async def test_silence_in_between_counts_as_a_break() -> None:
+    """R24."""
     lock, topic = told(settle_s=1.0)
     topic.publish(False)
     await topic.clock.advance(2.0)
@@ -210,6 +217,7 @@ def test_fields_are_found_by_path_and_index(path: str, value: Any) -> None:
 
 
 async def test_a_field_that_is_not_there_is_broken() -> None:
+    """R24."""
     lock, topic = told(field="state.code")
     topic.publish(False)
     assert "no field state.code" in (await lock.check()).reason
@@ -217,6 +225,7 @@ async def test_a_field_that_is_not_there_is_broken() -> None:
 
 @pytest.mark.parametrize(("state", "good"), [("active", True), ("inactive", False), ("", False)])
 async def test_a_lifecycle_node_must_be_in_its_state(state: str, good: bool) -> None:
+    """R23."""
     lock = Interlock(
         "nav", InterlockSection(lifecycle_node="bt_navigator"), Asked(lambda: state), FakeClock()
     )

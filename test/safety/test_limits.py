@@ -182,6 +182,7 @@ def test_a_goal_that_was_tampered_with_breaks_a_limit(
 
 
 def test_a_violation_names_limit_value_and_what_is_allowed(judge: Judge) -> None:
+    """R30."""
     goal = judge.goal("navigate_to", x_m=3.0, y_m=3.0)
     goal["pose"]["pose"]["position"]["x"] = 40.0
     with pytest.raises(LimitViolation) as caught:
@@ -210,6 +211,7 @@ def tool_pose(judge: Judge) -> dict[str, Any]:
     ],
 )
 def test_a_tool_pose_outside_the_workspace_or_in_another_frame_is_refused(change: Change, limit: str) -> None:
+    """R30."""
     judge = Judge(demo_config(skills={"move_arm": WORKSPACE}))
     goal = tool_pose(judge)
     assert judge.broken("move_arm", goal) == []
@@ -294,6 +296,7 @@ def test_the_distance_from_the_robot_is_limited() -> None:
 def test_any_field_of_any_type_can_be_limited_by_its_path(
     rule: dict[str, Any], value: Any, good: bool
 ) -> None:
+    """R30."""
     judge = Judge(demo_config(skills={"wait": {"fields": {"deep[].inner": rule}}}))
     goal = {**judge.goal("wait"), "deep": [{"inner": value}]}
     assert (judge.broken("wait", goal) == []) is good
@@ -322,6 +325,7 @@ def test_a_rule_that_says_nothing_is_refused_at_the_start() -> None:
 
 
 def test_odd_contents_are_violations_and_no_exceptions(judge: Judge) -> None:
+    """R30."""
     for junk in (None, [], "x", 3, {"pose": None}, {"pose": {"pose": [1, 2]}}, {"poses": "abc"}):
         for skill in GOOD:
             fields = junk if isinstance(junk, dict) else dict.fromkeys(judge.goal(skill), junk)
@@ -350,6 +354,7 @@ URDF = """<robot name="r">
 
 
 def test_joint_limits_come_from_the_robot_description() -> None:
+    """R30."""
     limits = joint_limits(URDF)
     assert limits == {
         "elbow_joint": JointLimit(-0.1, 1.2, 0.2),
@@ -399,6 +404,7 @@ def test_a_rate_counts_starts_in_a_sliding_window() -> None:
 
 
 def test_many_small_moves_are_one_large_move() -> None:
+    """R30."""
     rate = RateLimiter(Rate(count=100, per_s=60.0, distance_m=1.0))
     moved, now_s = 0.0, 0.0
     while rate.check(now_s, 0.3) is None:

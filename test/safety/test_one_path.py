@@ -43,11 +43,13 @@ def calls_of(method: str) -> list[tuple[str, ast.Call]]:
 
 
 def test_goals_are_sent_in_one_place_and_only_what_a_permit_holds() -> None:
+    """R18, R19."""
     sends = [(name, ast.unparse(call)) for name, call in calls_of("send_goal")]
     assert sends == [("bridge/run.py", "self.port.send_goal(permit.goal_id, permit.spend())")]
 
 
 def test_the_permit_of_that_place_comes_from_the_guard() -> None:
+    """R18."""
     tree = dict(modules())["bridge/run.py"]
     (function,) = [
         node
@@ -68,12 +70,13 @@ def test_the_permit_of_that_place_comes_from_the_guard() -> None:
 
 
 def test_only_the_guard_makes_permits() -> None:
+    """R18."""
     assert [name for name, _ in calls_of("make_permit")] == ["safety/guard.py"]
     assert [name for name, _ in calls_of("Permit")] == ["safety/clearance.py"]
 
 
 def test_nothing_waits_between_the_permit_and_the_goal() -> None:
-    """What the guard has just seen must still hold."""
+    """R23: what the guard has just seen must still hold."""
     tree = dict(modules())["bridge/run.py"]
     function = next(
         node
@@ -89,6 +92,7 @@ def test_nothing_waits_between_the_permit_and_the_goal() -> None:
 
 @pytest.mark.parametrize("name", ["ActionClient", "send_goal_async"])
 def test_no_other_way_to_send_a_goal_is_used(name: str) -> None:
+    """R18."""
     users = [module for module, tree in modules() if any(_names(tree, name))]
     assert users == []
 

@@ -69,6 +69,7 @@ def test_configuration_cannot_lower_a_level(level: str) -> None:
 
 
 def test_configuration_can_raise_a_level() -> None:
+    """R3."""
     assert risk_of_skill("wait", "wait", "nav2_msgs/action/Wait") == "SAFE"
     assert risk_of_skill("wait", "wait", "nav2_msgs/action/Wait", "RESTRICTED") == "RESTRICTED"
     assert risk_of_skill("go", "go", "nav2_msgs/action/Spin", "PROHIBITED") == "PROHIBITED"
@@ -83,6 +84,7 @@ def test_an_unknown_action_is_refused_and_never_safe(name: str) -> None:
 
 @pytest.mark.parametrize("name", [" Move_To ", "MOVE-TO", "moveTo"])
 def test_case_and_spacing_do_not_hide_a_known_action(name: str) -> None:
+    """R5."""
     assert risk_of_action(name) == "RESTRICTED"
 
 
@@ -126,12 +128,14 @@ def test_a_prohibited_name_in_disguise_is_prohibited(name: str) -> None:
 
 @pytest.mark.parametrize("name", DISGUISES)
 def test_a_skill_with_a_prohibited_name_is_prohibited_whatever_its_type(name: str) -> None:
+    """R5, R27."""
     assert risk_of_skill(name, "wait", "nav2_msgs/action/Wait", "SAFE") is RiskLevel.PROHIBITED
     assert risk_of_skill("wait", name, "nav2_msgs/action/Wait") is RiskLevel.PROHIBITED
 
 
 @pytest.mark.parametrize("name", ["navigate_to", "stop", "dock", "home", "safety_check", "estop_state"])
 def test_honest_names_are_not_prohibited(name: str) -> None:
+    """R5."""
     assert not is_prohibited(name)
 
 
@@ -143,8 +147,10 @@ def test_every_skill_of_the_kit_has_a_level_and_motion_is_restricted() -> None:
 
 
 def test_an_action_type_nobody_has_judged_is_restricted() -> None:
+    """R4."""
     assert risk_of_skill("drill", "drill", "acme_msgs/action/Drill") is RiskLevel.RESTRICTED
 
 
 def test_a_type_named_like_a_prohibited_action_is_prohibited() -> None:
+    """R27."""
     assert risk_of_skill("x", "x", "acme_msgs/action/OverrideSafety") is RiskLevel.PROHIBITED
