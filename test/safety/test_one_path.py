@@ -112,3 +112,11 @@ def test_services_are_called_and_topics_published_by_known_modules_only() -> Non
     publishers = {name for name, _ in calls_of("create_publisher")}
     assert clients <= MAKES_CLIENTS.keys(), "a module that could command the robot past the guard"
     assert publishers <= MAKES_PUBLISHERS.keys(), "a module that could command the robot past the guard"
+
+
+def test_an_outputs_command_is_published_only_where_a_goal_is_sent() -> None:
+    """R8: the port of the outputs has no other way to its topics."""
+    tree = dict(modules())["ros/signals.py"]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    publishing = [node.name for node in functions if ".publish(" in ast.unparse(node)]
+    assert publishing == ["send_goal"]
