@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -293,6 +293,8 @@ class Rig:
     approved: int = 0
     """Actuations that a person (the test as operator) has agreed to."""
     sessions: list[Session] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    """Of all that waited."""
 
     async def another(self) -> Session:
         session = await Session.open(self.bridge.url)
@@ -364,6 +366,7 @@ class Rig:
             return bool(token)
 
         await self.until(there)
+        self.tokens.append(token)
         return task_id, token
 
     async def ended(self, task_id: str, session: Session | None = None) -> dict[str, Any]:
@@ -411,6 +414,13 @@ async def attacking(bridge: Bridge, probe: Probe) -> AsyncIterator[Rig]:
     finally:
         for one in (session, *rig.sessions):
             await one.close()
+
+
+def leaks(bridge: Bridge, secrets: Iterable[str]) -> list[str]:
+    """Files of the bridge (log, audit trail, state) that hold one of these."""
+    files = [bridge.log, *(file for file in bridge.state_dir.rglob("*") if file.is_file())]
+    scanned = {file: file.read_text(errors="replace") for file in files}
+    return [f"{file.name}: {secret[:4]}" for file in files for secret in secrets if secret in scanned[file]]
 
 
 def audit_file(bridge: Bridge) -> Path:

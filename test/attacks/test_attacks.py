@@ -9,7 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from .catalogue import ATTACKS
-from .rig import STRICT, Bridge, Probe, attacking, audit_file, cli, code_of, skills_file
+from .rig import (
+    APPROVAL_SECRET,
+    OPERATOR_KEY,
+    STRICT,
+    Bridge,
+    Probe,
+    attacking,
+    audit_file,
+    cli,
+    code_of,
+    leaks,
+    skills_file,
+)
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -43,6 +55,9 @@ async def test_no_attack_moves_the_robot(bridge: Bridge, probe: Probe) -> None:
                 answer = f"BROKE: {error!r}"
             await rig.clean()
             rows.append((name, answer, probe.actuations() - before, rig.approved))
+    # R39: one attack gives the operator's key as an argument.
+    assert len(set(rig.tokens)) > 20
+    assert leaks(bridge, [OPERATOR_KEY, APPROVAL_SECRET, *rig.tokens]) == []
     chain = cli(bridge, "audit", "verify")
     assert chain.returncode == 0, chain.stdout + chain.stderr
     _print_table(rows)

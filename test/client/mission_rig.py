@@ -18,7 +18,8 @@ from robot_mcp_kit.sim.domain import isolated_environment
 from robot_mcp_kit.testing.open_guard import approve_everything
 
 ROOT = Path(__file__).parents[2]
-ROBOT_SECRET, SLEEPER_SECRET = "robot-secret", "sleeper-secret"
+ROBOT_SECRET, SLEEPER_SECRET = "pl4nt3d-r0b0t-s3cr3t", "pl4nt3d-sl33p3r-s3cr3t"
+KEY_FILES = ("operator.key", "ledger.db.handle-key")
 
 
 def free_port() -> int:
@@ -88,7 +89,7 @@ class MissionRig:
         environment = {**isolated_environment(domain), "ROBOT_MCP_STATE_DIR": str(self.state_dir)}
         approve_everything(self.state_dir, skills)
         options = ["--skills", str(skills), "--port", str(self.robot_port)]
-        ledger = ["--ros-args", "-p", f"ledger_file:={self.folder / 'ledger.db'}"]
+        ledger = ["--ros-args", "-p", f"ledger_file:={self.folder / 'ledger.db'}", "-p", "log_level:=debug"]
         return [sys.executable, "-m", "robot_mcp_kit", "run", *options, *ledger], environment
 
     @property
@@ -166,6 +167,24 @@ class MissionRig:
         for task, state in rows:
             seen.setdefault(task, []).append(state)
         return seen
+
+    def leaks(self) -> list[str]:
+        """Files that hold a secret and should not: logs, books, ledger, audit trail."""
+        files = [file for file in self.folder.rglob("*") if file.is_file()]
+        keys = [file for file in files if file.name in KEY_FILES]
+        secrets = [
+            ROBOT_SECRET.encode(),
+            SLEEPER_SECRET.encode(),
+            *(file.read_bytes().strip() for file in keys),
+        ]
+        scanned = {file: file.read_bytes() for file in files if file not in keys}
+        assert sum(map(len, scanned.values())) > 10_000
+        return [
+            f"{file.name}: secret {number}"
+            for file, content in scanned.items()
+            for number, secret in enumerate(secrets)
+            if secret in content
+        ]
 
     def tasks_known(self) -> set[str]:
         """All tasks in the book."""

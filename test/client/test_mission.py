@@ -80,6 +80,7 @@ async def test_whoever_is_killed_every_end_is_seen_exactly_once_and_nothing_unkn
     assert "SERVER_RESTARTED" in await rig.verdict("m2")
 
     rig.chat.kill()
+    assert rig.leaks() == []
     seen = rig.ends_seen()
     assert set(seen) == rig.tasks_known()
     assert all(len(states) == 1 for states in seen.values()), seen

@@ -36,7 +36,8 @@ async def rig(sim: SimProcess, ros_domain_id: int, tmp_path: Path) -> AsyncItera
 
 async def test_a_mission_goes_on_when_the_bridge_is_killed_under_it(rig: MissionRig) -> None:
     """A25: drive; when 10 s remain look; then dock. The bridge dies between the trigger and the arrival and
-    takes its drive up again; the drive and the docking each leave once.
+    takes its drive up again; the drive and the docking each leave once. A14: no secret of the four is left
+    in any file of any of them.
     """
     rig.chat = rig.make_chat("m1")
     rig.chat.start()
@@ -50,6 +51,7 @@ async def test_a_mission_goes_on_when_the_bridge_is_killed_under_it(rig: Mission
     rig.robot.start()
     assert await rig.verdict("m1") == "succeeded"
     rig.chat.kill()
+    assert rig.leaks() == []
     assert list(rig.ends_seen().values()) == [["succeeded"]] * 3
     trail = records(rig.state_dir / AUDIT_FOLDER)
     assert [one["skill"] for one in trail if one["event"] == "started"] == ["navigate_to", "dock"]
