@@ -27,7 +27,7 @@ from robot_mcp_kit.skills.readings import Description, JointFacts
 from robot_mcp_kit.skills.signals import OutputResult
 from robot_mcp_kit.testing.eventually import assert_eventually
 
-from .rig import HOME, Rig, rigged
+from .rig import HOME, TEMPLATE, Rig, rigged
 
 DEGREES = {name: math.degrees(value) for name, value in HOME.items()}
 HERE = TCPPosition(500.0, 100.0, 800.0, 0.0, math.degrees(0.3), 0.0)
@@ -570,3 +570,24 @@ async def test_programs_and_the_emergency_stop_are_told() -> None:
 def test_the_adapter_writes_every_method_that_it_must() -> None:
     """R9."""
     assert not BridgeAdapter.__abstractmethods__
+
+
+async def test_a_jog_straight_to_the_controller_takes_exactly_its_step_time() -> None:
+    """R31: ten degrees a second at most, half a second; only joints, for nothing plans the tool's way."""
+    text = TEMPLATE.read_text(encoding="utf-8")
+    head, tail = text.split("  follow_joint_trajectory:\n")
+    text = f"{head}  follow_joint_trajectory:\n{tail.replace('enabled: false', 'enabled: true', 1)}"
+    text = text.replace("  jog:\n", "  jog:\n    skill: follow_joint_trajectory\n")
+    async with rigged(text) as rig:
+        assert rig.adapter.motion_limits().jog_axes == ("J1", "J2", "J3", "J4", "J5", "J6")
+        with pytest.raises(ParameterError, match="axis"):
+            await rig.adapter.jog("X", 1, 1.0)
+        doing = asyncio.ensure_future(rig.adapter.jog("J2", 1, 0.8))
+        goal = await asyncio.wait_for(rig.ports["arm_controller/follow_joint_trajectory"].next_goal(), 10)
+        (point,) = goal.fields["trajectory"]["points"]
+        assert point["time_from_start"] == {"sec": 0, "nanosec": 500_000_000}
+        at = dict(zip(goal.fields["trajectory"]["joint_names"], point["positions"], strict=True))
+        assert at == pytest.approx({**HOME, "shoulder_lift_joint": -1.9 + math.radians(4.0)}, abs=1e-12)
+        goal.finish(GoalStatus.SUCCEEDED, SimpleNamespace(error_code=0, error_string=""))
+        assert (await asyncio.wait_for(doing, 10))["success"] is True
+        assert rig.ports["move_action"].goals == []
