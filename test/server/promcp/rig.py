@@ -9,6 +9,7 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from robot_mcp_kit.journal import TaskJournal
 from robot_mcp_kit.promcp.hints import parse_hint
 from robot_mcp_kit.promcp.schemas import flat_tool
 from robot_mcp_kit.safety.guard import Guard
+from robot_mcp_kit.safety.principals import Approver
 from robot_mcp_kit.server.promcp.profiles import build_profiles
 from robot_mcp_kit.server.promcp.surface import ProMcpSurface
 from robot_mcp_kit.skills.base import GoalStatus, Pose2D
@@ -192,6 +194,13 @@ class Rig:
         listed = (await self.clients[profile].list_tools()).tools
         return [flat_tool(t.model_dump(mode="json", by_alias=True, exclude_none=True)) for t in listed]
 
+    async def schema(self, profile: str, tool: str) -> dict[str, Any]:
+        """What a tool declares that it answers."""
+        found: dict[str, Any] = next(t for t in await self.tools(profile) if t["name"] == tool)[
+            "responseSchema"
+        ]
+        return found
+
     async def undo(self, profile: str, hint: str, key: str = "undo") -> dict[str, Any]:
         """Execute a compensation hint as an orchestrator would."""
         tool, arguments = parse_hint(hint)
@@ -250,3 +259,20 @@ async def _all_connected(rig: Rig, mode: str) -> AsyncIterator[None]:
         for profile, server in rig.surface.servers.items():
             rig.clients[profile] = await stack.enter_async_context(Client(server, mode=mode))
         yield
+
+
+def entry_of(report: dict[str, Any], tool: str = "do_navigate_to") -> dict[str, Any]:
+    """The entry of a tool, wherever it is."""
+    (found, *same) = [e for e in (*report["candidates"], *report["blocked"]) if e["capability"] == tool]
+    assert all(entry["permission"] == found["permission"] for entry in same)
+    return dict(found)
+
+
+def seconds_until(entry: dict[str, Any]) -> float:
+    """Seconds that an answer holds from now."""
+    return (datetime.fromisoformat(entry["valid_until"]) - datetime.now(UTC)).total_seconds()
+
+
+def a_person() -> Approver:
+    """Whoever may approve and reset."""
+    return Approver("a person", "operator")
