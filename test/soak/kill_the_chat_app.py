@@ -7,7 +7,8 @@ Counts what the chat app saw.
     python test/soak/kill_the_chat_app.py --kills 30 --victim bridge    the real one, with a simulated robot
 
 Exit code 0 only if every task's end was seen exactly once and no task was started twice; and, where the
-bridge was killed, if no motion was started twice, and every mission succeeded or said what is not known.
+bridge was killed, if no motion was started twice, and every mission succeeded, or said what is not known or
+that its motion had not left.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from robot_mcp_kit.safety.audit_verify import records
 from robot_mcp_kit.sim.domain import reserved_domain
 from robot_mcp_kit.sim.process import SimProcess
 
+UNKNOWN = "says what is not known"
+NOT_BEGUN = "says that the motion had not left"
 ROOT = Path(__file__).parents[2]
 
 
@@ -58,6 +61,13 @@ def _domain(victim: str) -> Iterator[int | None]:
         SimProcess(domain_id=domain, real_time_factor=4.0, parameters=options),
     ):
         yield domain
+
+
+def _in_short(verdict: str) -> str:
+    """A mission's end, by what is known of it."""
+    if "not known" in verdict:
+        return UNKNOWN
+    return NOT_BEGUN if "had not been sent and nothing moved" in verdict else verdict[:160]
 
 
 async def _serving(url: str) -> None:
@@ -112,7 +122,7 @@ async def soak(kills: int, victim: str, seed: int, folder: Path, domain: int | N
                     await _serving(f"http://127.0.0.1:{rig.robot_port}/mcp")
                 print(f"killed {killed} of {kills}, mission {mission}", file=sys.stderr, flush=True)
             said = await rig.verdict(f"m{mission}", 180)
-            verdicts["says what is not known" if "not known" in said else said.split(":")[0]] += 1
+            verdicts[_in_short(said)] += 1
             if domain is not None:
                 await _undock(f"http://127.0.0.1:{rig.robot_port}/mcp")
         rig.chat.kill()
@@ -153,7 +163,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, _domain(args.victim) as domain:
         report = asyncio.run(soak(args.kills, args.victim, args.seed, Path(folder), domain))
     print(json.dumps(report, indent=2))
-    ends_well = {"succeeded", "says what is not known"}
+    ends_well = {"succeeded", UNKNOWN, NOT_BEGUN}
     good = not (
         report["ends_not_seen"]
         or report["ends_seen_more_than_once"]
