@@ -6,7 +6,7 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -34,6 +34,8 @@ class Listener(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         self._open: dict[Any, int] = {}
         self._open_lock = threading.Lock()
+        self._answering = 0
+        self._answered = threading.Condition()
         self.connections = 0
         """How many have come in."""
         super().__init__(address, handler)
@@ -50,6 +52,23 @@ class Listener(ThreadingHTTPServer):
         if self._thread.is_alive():
             self.shutdown()
             self._thread.join(timeout=10.0)
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """A request whose answer :meth:`finish_answers` waits for."""
+        with self._answered:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._answered:
+                self._answering -= 1
+                self._answered.notify_all()
+
+    def finish_answers(self, timeout_s: float = 2.0) -> None:
+        """Let what was judged be told, or the sender would not know; bounded."""
+        with self._answered:
+            self._answered.wait_for(lambda: self._answering == 0, timeout_s)
 
     def cut_connections(self) -> None:
         """End every connection that is open, as a killed process would."""

@@ -62,8 +62,9 @@ class EventReceiver:
         self._server.start()
 
     def close(self) -> None:
-        """Stop listening and close every connection. Harmless when called twice."""
+        """Stop listening, answer what has come, close every connection. Harmless when called twice."""
         self._server.stop_accepting()
+        self._server.finish_answers()
         self._server.cut_connections()
         self._server.server_close()
 
@@ -117,11 +118,13 @@ class _Handler(Posts):
         if len(body) < length:
             self.close_connection = True
             return
-        receipt = self.server.judge(self.headers.items(), body)
-        if receipt.status == 200:
-            self._answer(200, {"ok": True, "duplicate": receipt.duplicate})
-        else:
-            self._answer(receipt.status, {"error": receipt.reason})
+        with self.server.answering():
+            receipt = self.server.judge(self.headers.items(), body)
+            if receipt.status == 200:
+                self._answer(200, {"ok": True, "duplicate": receipt.duplicate})
+            else:
+                self._answer(receipt.status, {"error": receipt.reason})
+            self.wfile.flush()
 
     def do_GET(self) -> None:
         self._answer(405, {"error": f"POST signed events to {EVENTS_PATH}"}, close=True)

@@ -44,7 +44,10 @@ class Experiment:
 
         async def sees() -> bool:
             looked = await self.call("look", object=THING, wait_s=5)
-            return not looked.is_error and "state is not known" not in looked.content[0].text
+            text = looked.content[0].text
+            assert not looked.is_error, text
+            assert "state is not known" not in text, text
+            return True
 
         await assert_eventually(sees, timeout_s=60, interval_s=0.1)
 

@@ -5,7 +5,8 @@ In:  {"do": "accept", "value": true|false}      answer to the next goals (defaul
      {"do": "feedback", "goal": HEX, "count": N, "period_s": S}
      {"do": "finish", "goal": HEX, "as": "succeed"|"abort"|"canceled", "sequence": [..]}
      {"do": "exit"}                              leave without a word (os._exit)
-Out: {"event": "ready"} {"event": "goal", "goal": HEX, "order": N, "t": MONOTONIC}
+Out: {"event": "ready"} {"event": "told", "do": "accept"|"cancel_answer", "value": true|false}
+     {"event": "goal", "goal": HEX, "order": N, "t": MONOTONIC}
      {"event": "cancel", "goal": HEX, "t": MONOTONIC} {"event": "finished", "goal": HEX}
 An order of 0 succeeds at once by itself.
 """
@@ -78,8 +79,10 @@ class Server:
             step = json.loads(line)
             if step["do"] == "accept":
                 self.accept = step["value"]
+                self.say(event="told", **step)
             elif step["do"] == "cancel_answer":
                 self.accept_cancel = step["value"]
+                self.say(event="told", **step)
             elif step["do"] == "exit":
                 os._exit(0)
             else:
