@@ -6,8 +6,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 ENTER := . tools/env.sh
 
-# Two at a time, a file each: a file's tests share one simulated robot. PYTEST="pytest -n 0" runs them one by one.
-PYTEST ?= pytest -n 2 --dist loadfile
+# Three at a time, a file each: a file's tests share one simulated robot, and much of the time is waiting. The long files
+# of the first folders begin first. PYTEST="pytest -n 0" runs them one by one.
+PYTEST ?= pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # What to pass on, such as: make test ARGS="-k cancel -x"
 ARGS ?=
