@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -29,6 +30,10 @@ def sim(ros_domain_id: int) -> Iterator[SimProcess]:
     start = {"start_x_m": 10.0, "start_y_m": 6.5, "start_yaw_rad": 1.5708}
     with SimProcess(domain_id=ros_domain_id, real_time_factor=4.0, parameters=start) as process:
         yield process
+
+
+STEPS = ("gripper", "move_arm", "move_arm", "gripper", "move_arm")
+"""The goals of a pick."""
 
 
 class Experiment:
@@ -82,6 +87,9 @@ class Experiment:
 
     async def slip(self, percent: float) -> None:
         await asyncio.to_thread(lambda: self.hand.faults(slip_percent=percent))
+
+    async def hold_arm(self, held: bool) -> None:
+        await asyncio.to_thread(lambda: self.hand.faults(arm_stuck=held))
 
     async def at_rest(self) -> None:
         """Until no task runs any more, those that were taken over included."""
@@ -152,11 +160,9 @@ def _same(again: Any, first: Any) -> None:
     assert again.structured_content["started_now"] is False
 
 
-@pytest.mark.parametrize(
-    ("step", "tool"), [(2, "move_arm"), (4, "gripper"), (5, "move_arm")], ids=["approach", "grasp", "lift"]
-)
+@pytest.mark.parametrize("step", [2, 4, 5], ids=["approach", "grasp", "lift"])
 async def test_a_bridge_that_dies_inside_a_pick_doubles_nothing_and_claims_nothing(
-    step: int, tool: str, experiment: Experiment
+    step: int, experiment: Experiment
 ) -> None:
     """L1 L11 L20: the step that ran is followed to its end, no other one is begun, and the answer says
     that it does not know.
@@ -164,20 +170,27 @@ async def test_a_bridge_that_dies_inside_a_pick_doubles_nothing_and_claims_nothi
     await experiment.recover()
     before = _goals(await experiment.truth())
     log = len(experiment.bridge.log.read_text())
+    if step == 2:
+        await experiment.hold_arm(True)
     begun = (await experiment.call("pick", object=THING, idempotency_key="mine")).structured_content
-    await _kill_in(experiment, log, step)
+    told = await _kill_in(experiment, log, step)
+    await experiment.hold_arm(False)
     await experiment.restart()
     answer = await experiment.pick("mine")
     await experiment.at_rest()
     sent = _goals(await experiment.truth())
-    assert sent == before + step
+    # Written down before it leaves: the last one may not have got that far.
+    assert before + told - 1 <= sent <= before + told
 
     assert answer.is_error
     structured = answer.structured_content
     assert structured["task_id"] == begun["task_id"]
     assert structured["failure"]["error_code"] == RESTARTED
     assert "not known to be true" in answer.content[0].text
-    assert f"step {step}, {tool}" in answer.content[0].text
+    last = re.search(r"step (\d), (\w+)", answer.content[0].text)
+    assert last is not None, answer.content[0].text
+    assert int(last[1]) in (told, told + 1), "one that was begun may not have been written down as sent"
+    assert last[2] == STEPS[int(last[1]) - 1]
     assert "list_tasks" in answer.content[0].text
     repeated = await experiment.pick("mine")
     assert repeated.structured_content["failure"] == structured["failure"]
@@ -193,15 +206,21 @@ async def test_a_bridge_that_dies_inside_a_pick_doubles_nothing_and_claims_nothi
     await experiment.recover()
 
 
-async def _kill_in(experiment: Experiment, began_at: int, step: int) -> None:
-    """``kill -9`` as soon as the pick's step of that number has been taken by its server.
+async def _kill_in(experiment: Experiment, began_at: int, step: int) -> int:
+    """``kill -9`` in the pick's step of that number; how many goals it had written down as sent.
 
-    Told by the bridge's log, which is quicker than asking.
+    Told by the bridge's log, which is quicker than asking. The arm is held, so that the pick does not run
+    ahead of a slow test.
     """
     bridge = experiment.bridge
 
-    def inside() -> bool:
-        return bridge.log.read_text()[began_at:].count("-> executing") >= step
+    def count(words: str) -> int:
+        return int(bridge.log.read_text()[began_at:].count(words))
 
-    await assert_eventually(inside, timeout_s=60, interval_s=0.002)
+    if step > 2:
+        await assert_eventually(lambda: count("-> executing") >= 4, timeout_s=60, interval_s=0.002)
+        await experiment.hold_arm(True)
+    await assert_eventually(lambda: count("-> executing") >= step, timeout_s=60, interval_s=0.002)
     bridge.process.kill()
+    await asyncio.to_thread(bridge.process.wait, 30)
+    return count("-> sending")
