@@ -16,11 +16,11 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.signals import GROUP_TYPE, SetOutputSection, Signal, SignalAddress
+from robot_mcp_kit.skills.configured import ConfiguredSkill
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import finite, items
 from robot_mcp_kit.skills.results import SkillResult
@@ -56,7 +56,7 @@ class OutputFacts(SkillResult):
     measured: bool = Field(description="Whether that state is known.")
 
 
-class SetOutput(Skill):
+class SetOutput(ConfiguredSkill[SetOutputSection]):
     """Set an output, and see that it follows.
 
     Args:
@@ -80,9 +80,7 @@ class SetOutput(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,  # noqa: ARG002
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
+        super().__init__(name, section, config)
         self._outputs = outputs_of(config)
         listed = ", ".join(f"{name} ({one.kind.split('_')[0]})" for name, one in self._outputs.items())
         self.description = (

@@ -16,12 +16,12 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.conditions import Precondition
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.arm import GripperSection
+from robot_mcp_kit.skills.configured import ConfiguredSkill
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, first_number, number
@@ -67,7 +67,7 @@ class GripperResult(SkillResult):
     )
 
 
-class Gripper(Skill):
+class Gripper(ConfiguredSkill[GripperSection]):
     """Move the fingers.
 
     Args:
@@ -89,10 +89,7 @@ class Gripper(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,  # noqa: ARG002
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
+        super().__init__(name, section, config)
         self.effects = ("the fingers are at the gap asked for, or stopped on something before it",)
         if _has_the_sensor(name, config):
             self.measures = frozenset({"gripper"})

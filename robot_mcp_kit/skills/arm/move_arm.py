@@ -25,16 +25,15 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
 )
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.arm import SECOND_MOTION, MoveArmSection
+from robot_mcp_kit.skills.configured import ConfiguredSkill
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, duration_s, integer, items, number
 from robot_mcp_kit.skills.text import clean_text
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.world import WorldSnapshot
 
 PHASES = {"PLANNING": "planning", "MONITOR": "moving", "LOOK": "looking"}
@@ -69,7 +68,7 @@ class MoveArmResult(ArmFacts):
     planning_time_s: float | None = Field(None, description="With plan_only.")
 
 
-class MoveArm(Skill):
+class MoveArm(ConfiguredSkill[MoveArmSection]):
     """Plan around obstacles and move the arm.
 
     Args:
@@ -92,11 +91,7 @@ class MoveArm(Skill):
         config: RobotConfig,
         where: WhereIsRobot | None = None,  # noqa: ARG002
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
-        self._tools = ToolNames(config)
+        super().__init__(name, section, config)
         self._joints = JointChecker(config.arms[section.arm])
         self._watch = ArmWatch(name, section, config)
         self.measures = self._watch.measures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -18,7 +18,6 @@ from robot_mcp_kit.skills.base import (
     GoalStatus,
     Outcome,
     Sample,
-    Skill,
     SkillArguments,
     StopTopic,
 )
@@ -29,13 +28,13 @@ from robot_mcp_kit.skills.config.arm import (
     FollowJointTrajectorySection,
     TrajectorySection,
 )
+from robot_mcp_kit.skills.configured import ConfiguredSkill
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, finite, integer, items
 from robot_mcp_kit.skills.nav2.arrival import with_words
 from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.text import clean_text, counted
-from robot_mcp_kit.skills.tool_names import ToolNames
 from robot_mcp_kit.skills.world import WorldSnapshot
 
 
@@ -67,7 +66,10 @@ class FollowJointTrajectoryResult(TrajectoryResult):
     last_reported_error_m: float | None = Field(description="The same, where a sliding joint was farthest.")
 
 
-class _Trajectory(Skill):
+TrajectoryT = TypeVar("TrajectoryT", bound=TrajectorySection)
+
+
+class _Trajectory(ConfiguredSkill[TrajectoryT]):
     """What both have in common."""
 
     arguments = TrajectoryArguments
@@ -76,12 +78,8 @@ class _Trajectory(Skill):
     resources = frozenset({"arm"})
     after_stop = AFTER_STOP
 
-    def __init__(self, name: str, section: TrajectorySection, config: RobotConfig) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._limits = section
-        self._tools = ToolNames(config)
+    def __init__(self, name: str, section: TrajectoryT, config: RobotConfig) -> None:
+        super().__init__(name, section, config)
         self._joints = JointChecker(config.arms[section.arm])
         self._watch = ArmWatch(name, section, config)
         self.measures = self._watch.measures
@@ -90,7 +88,7 @@ class _Trajectory(Skill):
 
     def _words(self) -> str:
         return (
-            f"At most {self._limits.max_points} points and {self._limits.max_duration_s:g} s. Answers at "
+            f"At most {self._section.max_points} points and {self._section.max_duration_s:g} s. Answers at "
             "once with a task. The points are absolute, so repeating a whole trajectory after a failure "
             "is possible once you know why it failed and where the arm is; with an idempotency_key a "
             f"repeated call starts nothing new. Joints, all needed in every point: {self._joints.words()}."
@@ -99,7 +97,7 @@ class _Trajectory(Skill):
     def _trajectory(self, arguments: SkillArguments) -> JointTrajectory:
         if not isinstance(arguments, TrajectoryArguments):
             raise TypeError(f"{self.name} takes TrajectoryArguments, got {type(arguments).__name__}")
-        limits = self._limits
+        limits = self._section
         return self._joints.trajectory(
             arguments.points, max_points=limits.max_points, max_duration_s=limits.max_duration_s
         )
@@ -125,7 +123,7 @@ class _Trajectory(Skill):
         return self._watch.judge(outcome, spec.context.get("joints"), world)
 
 
-class ExecuteTrajectory(_Trajectory):
+class ExecuteTrajectory(_Trajectory[ExecuteTrajectorySection]):
     """A trajectory through MoveIt, ``moveit_msgs/action/ExecuteTrajectory``.
 
     A cancel of this action stops nothing: MoveIt answers it only after the motion. So a stop also publishes
@@ -169,7 +167,7 @@ class ExecuteTrajectory(_Trajectory):
         return Outcome("succeeded", told)
 
 
-class FollowJointTrajectory(_Trajectory):
+class FollowJointTrajectory(_Trajectory[FollowJointTrajectorySection]):
     """A trajectory straight to the controller, ``control_msgs/action/FollowJointTrajectory``."""
 
     title = "Send a trajectory to the arm's controller"
@@ -183,7 +181,6 @@ class FollowJointTrajectory(_Trajectory):
         where: WhereIsRobot | None = None,  # noqa: ARG002 - every skill is built alike
     ) -> None:
         super().__init__(name, section, config)
-        self._section = section
         second = SECOND_MOTION[section.policy]
         self.description = (
             "Move the arm through given joint positions at given times, directly by its controller. Nothing "

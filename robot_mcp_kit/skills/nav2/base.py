@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.nav2 import DriveSection
-from robot_mcp_kit.skills.config.types import SkillSection
+from robot_mcp_kit.skills.configured import ConfiguredSkill, SectionT
 from robot_mcp_kit.skills.goal_pose import PoseResolver, WhereIsRobot, nowhere
 from robot_mcp_kit.skills.nav2.arrival import ArrivalCheck
 from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
-from robot_mcp_kit.skills.tool_names import ToolNames
 
-SectionT = TypeVar("SectionT", bound=SkillSection)
 DriveT = TypeVar("DriveT", bound=DriveSection)
 
 
-class BaseMotion(Skill, Generic[SectionT]):
+class BaseMotion(ConfiguredSkill[SectionT]):
     """Moves the robot's base.
 
     Args:
@@ -32,12 +29,8 @@ class BaseMotion(Skill, Generic[SectionT]):
     def __init__(
         self, name: str, section: SectionT, config: RobotConfig, where: WhereIsRobot | None = None
     ) -> None:
-        self.name = name
-        self.action_name = section.action
-        self.action_type = section.type
-        self._section = section
+        super().__init__(name, section, config)
         self._config = config
-        self._tools = ToolNames(config)
         self._where = where or nowhere
 
 

@@ -24,11 +24,12 @@ from robot_mcp_kit.skills.base import (
 )
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.nav2 import BehaviorSection, SpinSection, StraightSection, WaitSection
+from robot_mcp_kit.skills.configured import SectionT
 from robot_mcp_kit.skills.endings import unsuccessful
 from robot_mcp_kit.skills.goal_pose import WhereIsRobot
 from robot_mcp_kit.skills.messages import dig, duration_fields, duration_s, integer
 from robot_mcp_kit.skills.nav2.arrival import with_position, with_words
-from robot_mcp_kit.skills.nav2.base import BaseMotion, SectionT
+from robot_mcp_kit.skills.nav2.base import BaseMotion
 from robot_mcp_kit.skills.nav2.behavior_readers import SpinReader, StraightReader, WaitReader
 from robot_mcp_kit.skills.nav2.codes import nav2_failure, nav2_note
 from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
