@@ -11,10 +11,19 @@ from pathlib import Path
 import pytest
 
 from robot_mcp_kit.sim.domain import reserved_domain
+from tools import warm_start
 
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 if not os.environ.get("AMENT_PREFIX_PATH") and (Path(sys.prefix) / "share/ament_index").is_dir():
     os.environ["AMENT_PREFIX_PATH"] = sys.prefix
+
+
+def pytest_configure() -> None:
+    warm_start.install()
+
+
+def pytest_unconfigure() -> None:
+    warm_start.uninstall()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
