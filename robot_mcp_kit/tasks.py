@@ -14,7 +14,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, get_args
-from uuid import uuid4
 
 from robot_mcp_kit.clock import Clock, SystemClock, WallClock
 from robot_mcp_kit.context import TaskContext
@@ -25,7 +24,7 @@ from robot_mcp_kit.journal import SavedTask, TaskJournal
 from robot_mcp_kit.listeners import subscribe, tell
 from robot_mcp_kit.loops import find_loop, resolve, running_loop
 from robot_mcp_kit.models import TaskEvent, TaskFailure, TaskInfo, TaskState
-from robot_mcp_kit.names import check_server_name
+from robot_mcp_kit.names import check_server_name, task_suffixes
 from robot_mcp_kit.records import TaskRecord, clean_payload, utc
 from robot_mcp_kit.start_checks import check_duration, check_triggers
 
@@ -60,7 +59,8 @@ class TaskManager:
         journal: where tasks are saved for another process to :meth:`adopt`; nowhere by default.
         clock: monotonic time for the grace period.
         wall_clock: Unix seconds for ``created_at``, ``updated_at`` and ``ts``.
-        new_suffix: makes the six hexadecimal digits of a task id.
+        new_suffix: makes the six hexadecimal digits of a task id; by default none comes twice in one process
+            before all 16,777,216 came once (whoever keeps a history knows tasks by their id).
 
     Raises:
         ConfigError: unusable server name. (A ValueError.)
@@ -89,7 +89,8 @@ class TaskManager:
         self._journal = journal
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._wall_clock = wall_clock
-        self._new_suffix = new_suffix if new_suffix is not None else _random_suffix
+        self._new_suffix = new_suffix if new_suffix is not None else task_suffixes()
+        self._is_taken: Callable[[str], bool] = lambda _: False
         # Re-entrant, because listeners are called under it and may read the manager.
         self._lock = threading.RLock()
         self._records: dict[str, TaskRecord] = {}
@@ -215,10 +216,18 @@ class TaskManager:
         with self._lock:
             self._loop = loop if loop is not None else asyncio.get_running_loop()
 
+    def avoid_ids(self, is_taken: Callable[[str], bool]) -> None:
+        """Give no new task an id that is kept elsewhere (a ledger's row outlives the finished task here).
+
+        Args:
+            is_taken: asked under the manager's lock; quick, and never raising.
+        """
+        self._is_taken = is_taken
+
     def _new_id(self) -> str:
         for _ in range(1000):
             task_id = f"{self.server_name[:4]}-{self._new_suffix()}"
-            if task_id not in self._records:
+            if task_id not in self._records and not self._is_taken(task_id):
                 return task_id
         raise RuntimeError("no free task id found; the generator of suffixes repeats itself")
 
@@ -501,7 +510,3 @@ class TaskManager:
                 teardown for record in running if (teardown := self._accept_cancel(record)) is not None
             ]
         await asyncio.gather(*(asyncio.shield(teardown) for teardown in teardowns))
-
-
-def _random_suffix() -> str:
-    return uuid4().hex[:6]

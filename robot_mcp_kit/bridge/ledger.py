@@ -109,6 +109,15 @@ class Ledger(abc.ABC):
     @abc.abstractmethod
     def get(self, task_id: str) -> LedgerRow | None: ...
 
+    def knows(self, task_id: str) -> bool:
+        """Whether something is kept under that id, so that no new task may have it. Never raises: of a ledger
+        that cannot be read, :meth:`record` will say so.
+        """
+        try:
+            return self.get(task_id) is not None or self.saved_task(task_id) is not None
+        except LedgerError:
+            return False
+
     @abc.abstractmethod
     def by_key(self, idempotency_key: str) -> LedgerRow | None:
         """The row started with that key, running or ended.

@@ -76,6 +76,26 @@ def make(request: pytest.FixtureRequest, open_file: Callable[..., SqliteFile]) -
 # -- both -----------------------------------------------------------------------------------------
 
 
+def test_it_knows_whose_ids_it_keeps(make: Callable[..., Ledger]) -> None:
+    """B2: running or ended, until the row is forgotten; asking never raises."""
+    ledger = make(max_ended_retained=0)
+    ledger.record(row("t1"))
+    assert ledger.knows("t1")
+    assert not ledger.knows("t2")
+
+
+def test_a_file_knows_the_ids_of_tasks_that_have_no_goal_too(open_file: Callable[..., SqliteFile]) -> None:
+    """B2: on disk and staged; a broken file is said when something is written."""
+    file = open_file()
+    ledger = SqliteLedger(file)
+    ledger.stage(saved("t1"))
+    assert ledger.knows("t1")
+    ledger.flush()
+    assert ledger.knows("t1")
+    file.close()
+    assert not ledger.knows("t1")
+
+
 def test_a_row_keeps_what_an_update_does_not_name(make: Callable[..., Ledger]) -> None:
     ledger = make()
     ledger.record(row("t1", "k"))

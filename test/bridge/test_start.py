@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from robot_mcp_kit.bridge.ledger import Change, LedgerError, MemoryLedger
+from robot_mcp_kit.bridge.ledger import Change, LedgerError, LedgerRow, MemoryLedger
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
 from robot_mcp_kit.skills.base import GoalStatus
@@ -45,6 +45,16 @@ async def test_the_ledger_row_is_there_before_the_goal_leaves(rig: Rig) -> None:
     assert (row.task_id, row.skill, row.action) == (info.task_id, "navigate_to", "/navigate_to_pose")
     assert (row.goal_id, row.state, row.idempotency_key) == (str(goal.goal_id), RunState.SENDING, "k1")
     assert len(row.arguments_hash) == 64
+
+
+async def test_a_new_task_never_gets_the_id_of_a_row_that_is_still_kept() -> None:
+    """B2, K14: the ledger keeps more ended rows than the manager keeps tasks."""
+    book = MemoryLedger()
+    book.record(LedgerRow("robo-aaaaaa", "navigate_to", "/navigate_to_pose", "hash", None))
+    draws = iter(["aaaaaa", "bbbbbb"])
+    rig = make_rig(ledger=book, new_suffix=lambda: next(draws))
+    assert (await rig.start()).task_id == "robo-bbbbbb"
+    await take_down(rig)
 
 
 async def test_a_ledger_that_cannot_be_written_refuses_the_start() -> None:

@@ -55,6 +55,25 @@ async def test_an_id_that_is_still_known_is_not_given_again(poster: CollectingPo
     await manager.aclose()
 
 
+async def test_no_id_comes_again_while_others_are_left(poster: CollectingPoster) -> None:
+    """K12, K14: histories know tasks by their ids; random digits would repeat 300 times here."""
+    manager = TaskManager("navigation", poster, max_finished_retained=0)
+    draws = [manager._new_id() for _ in range(100_000)]
+    assert len(set(draws)) == len(draws)
+    assert all(re.fullmatch(r"navi-[0-9a-f]{6}", task_id) for task_id in draws)
+    other = TaskManager("navigation", poster)
+    assert len({other._new_id() for _ in range(100)} & set(draws[:100])) < 5
+
+
+async def test_an_id_that_is_kept_elsewhere_is_not_given_again(poster: CollectingPoster) -> None:
+    """K14: by the bridge's ledger, for example, which outlives the finished tasks here."""
+    draws = iter(["aaaaaa", "bbbbbb"])
+    manager = TaskManager("navigation", poster, new_suffix=lambda: next(draws))
+    manager.avoid_ids({"navi-aaaaaa"}.__contains__)
+    assert manager.start("t", nothing).task_id == "navi-bbbbbb"
+    await manager.aclose()
+
+
 async def test_a_generator_that_repeats_itself_stops_the_start(poster: CollectingPoster) -> None:
     """K14."""
     manager = TaskManager("navigation", poster, new_suffix=lambda: "aaaaaa")
