@@ -103,6 +103,7 @@ class Bridge(Checks):
         self.guard = guard
         guard.on_estop = self._on_estop
         self._manager = manager
+        manager.avoid_ids(self.ledger.knows)
         self._ports = ports
         self._config = config
         self._clock: Clock = clock if clock is not None else SystemClock()
@@ -209,9 +210,9 @@ class Bridge(Checks):
         )
         self._write_down(run, row)
         self._runs[info.task_id] = run
-        for older in replaces:
-            if older.supersede(info.task_id):
-                logger.info("task %s: replaced by %s before it was sent", older.task_id, info.task_id)
+        if replaces and not self.guard.needs_person(clearance):  # otherwise it may never go
+            for older in replaces:
+                older.supersede(info.task_id)
         logger.info(
             "task %s: %s%s",
             info.task_id,
@@ -407,7 +408,8 @@ class Bridge(Checks):
                 del self._runs[task_id]
 
     def _clear_way(self, run: GoalRun) -> list[GoalRun]:
-        """Stop older runs at other action servers; one at the same server is replaced by that server.
+        """Stop older runs at other action servers; a goal at the same server is replaced by that server, one
+        that has not left does not leave.
 
         A goal that queues stops nobody: it waits for all of them.
         """
@@ -419,8 +421,9 @@ class Bridge(Checks):
                 if older.state is not RunState.ENDED and collide(run.skill, run.port, older):
                     in_the_way.append(older)
                 continue
-            elsewhere = older.port is not run.port and older.state is not RunState.ENDED
-            if elsewhere and collide(run.skill, run.port, older):
+            if older.port is run.port:
+                older.supersede(run.task_id)
+            elif older.state is not RunState.ENDED and collide(run.skill, run.port, older):
                 older.preempt(run.task_id)
                 in_the_way.append(older)
         return in_the_way

@@ -166,6 +166,8 @@ class RunCore:
         """A newer task wants the robot: a goal that has not left yet will not leave. Whether that was so."""
         if self.state not in NOTHING_SENT:
             return False
+        if not self._fault.done():
+            logger.info("task %s: replaced by %s before it was sent", self.task_id, by)
         detail = f"The task {by} took over before this goal was sent."
         self.fail(self._bridge_failure("ROS_PREEMPTED", detail))
         return True

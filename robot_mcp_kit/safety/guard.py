@@ -155,6 +155,15 @@ class Guard(Judging, Recording):
         rules.rate.count(self._clock.now(), distance_m)
         return clearance
 
+    def needs_person(self, clearance: Clearance) -> bool:
+        """Whether :meth:`ask` would ask a person now."""
+        rules = self._rules.of(clearance.skill)
+        if clearance.is_safe:
+            return False
+        if rules.approval != "standing":
+            return True
+        return self._standing.find(self._wish(clearance.skill, clearance.fields, rules))[0] is None
+
     def ask(self, clearance: Clearance, task_id: str) -> Pending | None:
         """Begin to ask a person, unless a standing approval covers the goal or nobody needs to be asked.
 

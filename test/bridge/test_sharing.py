@@ -10,6 +10,7 @@ import pytest
 
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
+from robot_mcp_kit.safety.approvals import Approver
 from robot_mcp_kit.skills.base import (
     FeedbackReader,
     GoalSpec,
@@ -187,6 +188,44 @@ async def test_by_the_policy_refuse_a_drive_does_not_interrupt_a_turn() -> None:
     with pytest.raises(TaskError, match=turn.task_id):
         await made.start()
     assert made.port.wire == []
+    await take_down(made)
+
+
+async def two_that_wait_for_a_person() -> tuple[Rig, str, str]:
+    made = make_rig(approve=False)
+    first, second = await made.start(), await made.start()
+    await settle()
+    assert len(made.bridge.guard.desk.pending()) == 2
+    return made, first.task_id, second.task_id
+
+
+def decide(rig: Rig, task_id: str, approve: bool) -> None:
+    (pending,) = [one for one in rig.bridge.guard.desk.pending() if one.task_id == task_id]
+    rig.bridge.guard.decide(pending.token, approve, Approver("ann", "operator"))
+
+
+async def test_a_request_that_a_person_refuses_ends_none_that_waited_before_it() -> None:
+    """B8: it never moved anything, so it takes over from nobody."""
+    made, first, second = await two_that_wait_for_a_person()
+    decide(made, second, False)
+    await settle()
+    assert made.info(second).state == "failed"
+    assert made.info(first).state == "running"
+    decide(made, first, True)
+    await made.port.next_goal()
+    await take_down(made)
+
+
+async def test_a_request_that_a_person_approves_ends_those_that_still_wait_before_it() -> None:
+    """B8: the older one cannot be approved any more, and the person sees it gone."""
+    made, first, second = await two_that_wait_for_a_person()
+    decide(made, second, True)
+    await made.port.next_goal()
+    await settle()
+    assert made.code(first) == "ROS_PREEMPTED"
+    assert made.bridge.guard.desk.pending() == []
+    assert made.info(second).state == "running"
+    assert len(made.port.goals) == 1
     await take_down(made)
 
 
