@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -123,18 +124,24 @@ async def connect(
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     failure: Exception | None = None
-    # trust_env: a robot's address on this machine must not go to a proxy.
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout_s, trust_env=False) as http,
-        Client(
-            streamable_http_client(url, http_client=http), read_timeout_seconds=timeout_s, mode=mode
-        ) as client,
-    ):
-        try:
-            yield RobotSession(client)
-        except Exception as error:
-            # The SDK's task groups would wrap the block's own exception in exception groups.
-            failure = error
+    try:
+        # trust_env: a robot's address on this machine must not go to a proxy.
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=timeout_s, trust_env=False) as http,
+            Client(
+                streamable_http_client(url, http_client=http), read_timeout_seconds=timeout_s, mode=mode
+            ) as client,
+        ):
+            try:
+                yield RobotSession(client)
+            except Exception as error:
+                # The SDK's task groups would wrap the block's own exception in exception groups.
+                failure = error
+    except asyncio.CancelledError as cancelled:
+        # The SDK's own scope takes the end of an asyncio.TaskGroup in the block for a cancellation, and the
+        # block's exception would be lost. One that somebody else's scope asked for comes again by itself.
+        if failure is None or not str(cancelled).startswith("Cancelled via cancel scope"):
+            raise
     if failure is not None:
         raise failure
 

@@ -11,6 +11,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 _SHUTDOWN_S = 2
+KEEP_ALIVE_S = 75
+"""How long an idle connection stays open: longer than clients keep theirs (httpx 5 s, aiohttp 15 s). With
+uvicorn's 5 s a call could leave just as its connection was closed, and nobody knew whether it arrived.
+"""
 
 
 class _EmbeddedServer(uvicorn.Server):
@@ -43,6 +47,7 @@ async def serving(app: Starlette, listener: socket.socket) -> AsyncIterator[None
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=_SHUTDOWN_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     server = _EmbeddedServer(config)
     task = asyncio.create_task(_serve(server, listener), name="http")

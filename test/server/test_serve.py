@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import httpx
+import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -12,7 +13,7 @@ from starlette.routing import Route
 
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.server.listening import bind, is_loopback
-from robot_mcp_kit.server.serve import serving
+from robot_mcp_kit.server.serve import KEEP_ALIVE_S, serving
 
 
 def test_small_answers_are_not_held_back() -> None:
@@ -66,3 +67,10 @@ async def test_an_application_that_cannot_start_is_told() -> None:
         async with serving(Starlette(lifespan=broken), listener):
             pass
     listener.close()
+
+
+def test_idle_connections_outlive_those_of_the_clients() -> None:
+    """A call must not leave on a connection that is being closed: nobody could say whether it arrived."""
+    for client in (httpx.Limits(), httpx2.Limits()):
+        assert client.keepalive_expiry is not None
+        assert client.keepalive_expiry * 2 < KEEP_ALIVE_S
