@@ -12,8 +12,8 @@ if sys.argv[1] == "echo":
     sys.stdout.write(sys.stdin.read())
     raise SystemExit(7)
 if sys.argv[1] == "wait":
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)
         threading.Event().wait()
     except KeyboardInterrupt:
         raise SystemExit(5) from None
