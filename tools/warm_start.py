@@ -186,21 +186,24 @@ def serve(ours: socket.socket) -> tuple[dict[str, Any], list[int]]:
         data, files, _, _ = socket.recv_fds(ours, _REQUEST_BYTES, 3)
         if not data:
             os._exit(0)
-        read, write = os.pipe()
+        (read, write), (may_go, hold) = os.pipe(), os.pipe()
         between = os.fork()
         if between == 0:
             pid = os.fork()
             if pid == 0:
-                os.close(read)
-                os.close(write)
+                for fd in (read, write, hold):
+                    os.close(fd)
                 ours.close()
+                os.read(may_go, 1)  # ends when nobody holds it any more
+                os.close(may_go)
                 return json.loads(data), list(files)
             os.write(write, str(pid).encode())
             os._exit(0)
         os.close(write)
         os.waitpid(between, 0)  # from here on the child is the asking process's
         ours.send(os.read(read, 64))
-        os.close(read)
+        for fd in (read, may_go, hold):
+            os.close(fd)
         for fd in files:
             os.close(fd)
 
