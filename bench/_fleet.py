@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import sys
 import threading
@@ -136,6 +137,7 @@ def main() -> int:
         ended.set()
 
     threading.Thread(target=until_stdin_ends, daemon=True).start()
+    gc.freeze()
     print("ready", flush=True)
     with contextlib.suppress(KeyboardInterrupt, rclpy.executors.ExternalShutdownException):
         while not ended.is_set() and rclpy.ok():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import math
 import os
@@ -330,6 +331,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace, measure: Callable[[], Any]) -> int:
     """Measure, print, and say by the exit code whether the targets held (with ``--check``)."""
     require_ros("the benchmark")
+    gc.freeze()  # a collection over all that was imported takes longer than what is measured
     before = os.getloadavg()[0]
     report: Report = asyncio.run(measure())
     report.load = (before, os.getloadavg()[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 from collections.abc import Callable
@@ -137,6 +138,9 @@ class Session:
                     await asyncio.wait_for(poster.drain(), HEAD_START_S)
             # A third of all imports: the robot's goals are followed first, clients can wait.
             endpoint = await asyncio.to_thread(importlib.import_module, ENDPOINT)
+            # What is here by now stays. Looked through for garbage again and again, it would hold everything
+            # up for a tenth of a second each time, a stop as well.
+            gc.freeze()
             await endpoint.serve(self.prepared, bridge, manager, opened=self._open, closing=self._closing)
         finally:
             await manager.aclose()
