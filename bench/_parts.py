@@ -32,6 +32,8 @@ from robot_mcp_kit.testing.open_guard import approve_everything
 
 HERE = Path(__file__).resolve().parent
 READY_TIMEOUT_S = 60.0
+TAIL_LINES = 60
+"""Of each process's log, when a benchmark breaks."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -91,7 +93,18 @@ async def rig() -> AsyncIterator[Rig]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="robot-mcp-kit-bench-")))
         domain = stack.enter_context(reserved_domain())
         guard = await stack.enter_async_context(guardian())
-        yield Rig(stack, guard, folder, domain, isolated_environment(domain))
+        try:
+            yield Rig(stack, guard, folder, domain, isolated_environment(domain))
+        except Exception:
+            show_logs(folder)
+            raise
+
+
+def show_logs(folder: Path) -> None:
+    """The end of each process's log, before the folder goes."""
+    for log in sorted(folder.glob("*.log")):
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
+        print(f"-- the end of {log.name}", *last, sep="\n", file=sys.stderr)
 
 
 async def url_of(bridge: Child) -> str:
