@@ -136,7 +136,8 @@ class AuditTrail(Trail):
     ) -> None:
         self._folder, self._wall, self._max_bytes = folder, wall, max_file_bytes
         self._key, self._secrets = key or b"robot-mcp-kit", tuple(secrets)
-        self._lock = threading.Lock()
+        # Re-entrant: the change to a following file syncs inside an append.
+        self._lock, self._head_lock = threading.RLock(), threading.Lock()
         self._tail = b""
         """Bytes of a line that was not finished."""
         self._torn: list[str] = []
@@ -178,17 +179,27 @@ class AuditTrail(Trail):
             return self._append(event, data)
 
     def sync(self) -> None:
-        seq, digest = self._state.seq, self._state.last_hash
-        if seq <= self.synced_seq:
-            return
+        with self._lock:
+            # Of one record; and of a file that nobody closes under the sync, whatever is appended meanwhile.
+            seq, digest = self._state.seq, self._state.last_hash
+            if seq <= self.synced_seq:
+                return
+            try:
+                fd = os.dup(self._fd)
+            except OSError as error:
+                raise AuditError(f"{self._folder}: cannot be synced: {error.strerror or error}") from error
         try:
-            os.fsync(self._fd)
-            self._write_head(seq, digest)
+            os.fsync(fd)
+            with self._head_lock:
+                if seq > self.synced_seq:  # another thread's may have overtaken this one
+                    self._write_head(seq, digest)
+                    self.synced_seq = seq
         except OSError as error:
             # After a failed sync nobody knows what the disk has; a second one may lie and succeed.
             self._broken = f"the disk did not take it: {error.strerror or error}"
             raise AuditError(f"{self._folder}: {self._broken}") from error
-        self.synced_seq = max(self.synced_seq, seq)
+        finally:
+            os.close(fd)
 
     async def sync_soon(self) -> None:
         # A stop must not wait for a disk.

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from robot_mcp_kit.safety import audit
-from robot_mcp_kit.safety.audit import AuditError, AuditTrail
+from robot_mcp_kit.safety.audit import AuditError, AuditTrail, read_head
 from robot_mcp_kit.safety.audit_records import scrub
 from robot_mcp_kit.safety.audit_verify import Verification, one_line, records, verify
 
@@ -136,15 +136,15 @@ def test_secrets_and_programs_are_not_written(folder: Path) -> None:
     one = trail(folder, secrets=["hunter2-of-the-operator"])
     arguments = {
         "x_m": 1.0,
-        "api_token": "abc",
-        "nested": [{"Password": "abc"}],
+        "api_token": "swordfish",
+        "nested": [{"Password": "swordfish"}],
         "note": "it is hunter2-of-the-operator, really",
         "program": "movej(...)\n" * 200,
     }
     one.append("requested", request="a", arguments=arguments)
     one.close()
     text = only_file(folder).read_text()
-    assert "abc" not in text
+    assert "swordfish" not in text
     assert "hunter2" not in text
     assert "movej" not in text
     assert '"x_m":1.0' in text
@@ -288,6 +288,59 @@ def test_a_failed_sync_is_final(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(audit.os, "fsync", real)
     with pytest.raises(AuditError, match="did not take it"):
         one.append("started", request="b")
+
+
+def test_a_file_that_is_full_while_it_is_synced_is_synced_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R38: the next file begins while another thread waits for the disk; the old one is closed under it."""
+    one = trail(folder, max_file_bytes=1500)
+    one.append("started", request="a")
+    real, slow = os.fsync, threading.get_ident()
+
+    def meanwhile(fd: int) -> None:
+        if threading.get_ident() == slow:
+            writer = threading.Thread(
+                target=lambda: [run_one(one, str(n), until="decided") for n in range(8)]
+            )
+            writer.start()
+            writer.join(30)
+            assert not writer.is_alive()
+        real(fd)
+
+    monkeypatch.setattr(audit.os, "fsync", meanwhile)
+    one.sync()
+    monkeypatch.setattr(audit.os, "fsync", real)
+    assert one.fault is None
+    one.close()
+    assert len(list(folder.glob("*.jsonl"))) > 2
+    found = verify(folder, KEY)
+    assert found.ok, found.lines()
+
+
+def test_a_sync_that_was_overtaken_does_not_turn_the_head_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R37: a head older than one that was there would hide what is cut off after it."""
+    one = trail(folder)
+    one.append("note", number=1)
+    real, slow = os.fsync, threading.get_ident()
+
+    def meanwhile(fd: int) -> None:
+        if threading.get_ident() == slow:
+            quick = threading.Thread(target=lambda: (one.append("note", number=2), one.sync()))
+            quick.start()
+            quick.join(30)
+            assert not quick.is_alive()
+        real(fd)
+
+    monkeypatch.setattr(audit.os, "fsync", meanwhile)
+    one.sync()
+    head = read_head(folder, KEY)
+    last = list(records(folder))[-1]
+    assert head is not None
+    assert (head["seq"], head["hash"]) == (last["seq"], last["hash"])
+    assert last["number"] == 2
 
 
 def test_a_trail_that_is_no_folder_is_refused(tmp_path: Path) -> None:
