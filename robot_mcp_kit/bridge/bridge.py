@@ -22,6 +22,7 @@ from robot_mcp_kit.bridge.stop_report import StoppedTask, StopReport, stop_words
 from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError
+from robot_mcp_kit.failures import failure_from
 from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.safety.principals import Requester
@@ -197,22 +198,27 @@ class Bridge(Checks):
             self.guard.finished(clearance, result="failed", code="NOT_STARTED", sent=False)
             raise
         run.task_id = clearance.task_id = info.task_id
-        # The body has not begun: the row is there before the goal's first step (B2).
-        row = LedgerRow(
-            info.task_id,
-            skill.name,
-            port.name,
-            fingerprint,
-            key,
-            action_type=port.type_name,
-            arguments=plain,
-            plan=plan_to_json(spec),
-        )
-        self._write_down(run, row)
-        self._runs[info.task_id] = run
-        if replaces and not self.guard.needs_person(clearance):  # otherwise it may never go
-            for older in replaces:
-                older.supersede(info.task_id)
+        try:
+            # The body has not begun: the row is there before the goal's first step (B2).
+            row = LedgerRow(
+                info.task_id,
+                skill.name,
+                port.name,
+                fingerprint,
+                key,
+                action_type=port.type_name,
+                arguments=plain,
+                plan=plan_to_json(spec),
+            )
+            self._write_down(row)
+            self._runs[info.task_id] = run
+            if replaces and not self.guard.needs_person(clearance):  # otherwise it may never go
+                for older in replaces:
+                    older.supersede(info.task_id)
+        except Exception as error:
+            # The caller hears an error: the goal must not leave all the same.
+            run.fail(failure_from(error))
+            raise
         logger.info(
             "task %s: %s%s",
             info.task_id,
@@ -261,12 +267,11 @@ class Bridge(Checks):
             )
         return Started(info, f"the task of this idempotency key ({skill.name})", existing=True)
 
-    def _write_down(self, run: GoalRun, row: LedgerRow) -> None:
+    def _write_down(self, row: LedgerRow) -> None:
         try:
             self.ledger.record(row)
         except LedgerError as error:
-            failure = bridge_failure("BRIDGE_LEDGER_UNAVAILABLE", action=run.port.name, detail=f"{error}.")
-            run.fail(failure)
+            failure = bridge_failure("BRIDGE_LEDGER_UNAVAILABLE", action=row.action, detail=f"{error}.")
             raise task_error(failure) from error
 
     def _around(self, skill: Skill) -> Surroundings:

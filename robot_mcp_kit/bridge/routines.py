@@ -242,20 +242,24 @@ class Routines:
         )
         info = self._manager.start(routine.name, run.body)
         run.task_id = info.task_id
-        row = LedgerRow(
-            info.task_id,
-            routine.name,
-            "",
-            fingerprint,
-            key,
-            state=RunState.EXECUTING,
-            action_type=ROUTINE_TYPE,
-            arguments=plain,
-        )
         try:
-            self._ledger.record(row)
-        except LedgerError as error:
+            self._ledger.record(
+                LedgerRow(
+                    info.task_id,
+                    routine.name,
+                    "",
+                    fingerprint,
+                    key,
+                    state=RunState.EXECUTING,
+                    action_type=ROUTINE_TYPE,
+                    arguments=plain,
+                )
+            )
+        except Exception as error:
+            # The caller hears an error: the routine must not run all the same.
             run.halted = True
+            if not isinstance(error, LedgerError):
+                raise
             raise task_error(
                 bridge_failure("BRIDGE_LEDGER_UNAVAILABLE", action=routine.name, detail=f"{error}.")
             ) from error

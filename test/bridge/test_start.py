@@ -57,6 +57,24 @@ async def test_a_new_task_never_gets_the_id_of_a_row_that_is_still_kept() -> Non
     await take_down(rig)
 
 
+async def test_a_start_that_breaks_leaves_no_goal_behind() -> None:
+    """B2: whatever went wrong after the task was made, the caller heard an error, so nothing moves."""
+
+    class Broken(MemoryLedger):
+        def record(self, row: Any) -> None:
+            raise RuntimeError("a fault of ours")
+
+    rig = make_rig(ledger=Broken())
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await rig.start()
+    await settle()
+    assert rig.port.wire == []
+    (info,) = rig.manager.list()
+    assert info.state == "failed"
+    assert rig.code(info.task_id) == "INTERNAL"
+    await take_down(rig)
+
+
 async def test_a_ledger_that_cannot_be_written_refuses_the_start() -> None:
     """B28: fail closed. Nothing is sent."""
 
