@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from robot_mcp_kit.bridge.ledger import LedgerError, MemoryLedger
 from robot_mcp_kit.errors import TaskError
 from robot_mcp_kit.skills.base import GoalStatus, Pose2D
 from robot_mcp_kit.testing.clock import settle
@@ -304,6 +305,25 @@ async def test_a_task_error_in_a_routine_is_told_with_its_code_and_this_profiles
     answer = await rig.data("manipulate", "do_pick", object="cup", idempotency_key="a")
     assert (answer["status"], answer["error_code"]) == ("failed", "ARM_TIRED")
     assert answer["suggestions"] == ["read_visible_objects", "ask_person", "do_stop"]
+
+
+@pytest.mark.parametrize("error", [LedgerError("the disk is full"), RuntimeError("a fault of ours")])
+async def test_a_routine_whose_start_breaks_makes_no_step(error: Exception) -> None:
+    """B2, B28: the caller heard an error, so nothing moves behind its back."""
+
+    class Broken(MemoryLedger):
+        def record(self, row: Any) -> None:
+            raise error
+
+    async with rigged(ledger=Broken(), connect=False) as rig:
+        with pytest.raises((TaskError, RuntimeError), match=str(error)):
+            rig.bridge.begin("pick", {"object": "cup"})
+        (info,) = rig.manager.list()
+        await rig.manager.wait(info.task_id, timeout_s=30)
+        assert rig.flat.goals == []
+        ended = rig.manager.get(info.task_id)
+        assert ended is not None
+        assert ended.state == "failed"
 
 
 # -- long motions, and the stop -----------------------------------------------------------------------------
