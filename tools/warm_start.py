@@ -144,7 +144,7 @@ def _can_be_warm(asked: dict[str, Any]) -> bool:
 
 def _same_interpreter(given: Any) -> bool:
     environment = os.environ if given is None else given
-    if any(name in environment for name in _MEASURED):
+    if any(name in environment for name in _MEASURED) or environment.get(SWITCHED_OFF, "0") != "0":
         return False
     path = set(environment.get("PYTHONPATH", "").split(os.pathsep)) - {""}
     return path <= {str(ROOT), *sys.path} and all(

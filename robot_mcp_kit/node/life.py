@@ -18,6 +18,7 @@ from robot_mcp_kit.node.settings import PARAMETERS, settings_from
 from robot_mcp_kit.ros.lifecycle import Transitions
 from robot_mcp_kit.ros.parameters import hold_parameters, parameter_values
 from robot_mcp_kit.ros.side import RosSide
+from robot_mcp_kit.ros.thread import RosGoneError
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +93,10 @@ class Life:
         try:
             await session.close()
         finally:
-            if self._ros.thread.alive:
+            try:
                 await self._ros.thread.call(session.prepared.release)
+            except RosGoneError:
+                session.prepared.release_files()
             self._closed.set()
 
     # -- transitions, on the rclpy thread -------------------------------------------------------------------

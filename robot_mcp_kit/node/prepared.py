@@ -70,17 +70,21 @@ class Prepared:
 
     def release(self) -> None:
         """Give the files, the socket and the ROS entities back. On the rclpy thread."""
-        self.guard.release()
-        if self.memory is not None:
-            self.memory.file.close()
-        if self.listener is not None:
-            self.listener.close()
+        self.release_files()
         self.world.close()
         if self.rcp is not None:
             self.rcp.readings.close()
         self.signals.close()
         self.where.close()
         self.ports.close()
+
+    def release_files(self) -> None:
+        """Give the files and the socket back; all there is when ROS is gone."""
+        self.guard.release()
+        if self.memory is not None:
+            self.memory.file.close()
+        if self.listener is not None:
+            self.listener.close()
 
 
 def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:

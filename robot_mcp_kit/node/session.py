@@ -17,6 +17,7 @@ from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.node.prepared import Prepared
 from robot_mcp_kit.ros.diagnostics import Diagnostics
 from robot_mcp_kit.ros.side import RosSide
+from robot_mcp_kit.ros.thread import RosGoneError
 from robot_mcp_kit.ros.topics import TaskTopics
 from robot_mcp_kit.tasks import TaskManager
 
@@ -146,8 +147,9 @@ class Session:
             await manager.aclose()
             await bridge.aclose()
             await self.prepared.guard.guard.aclose()
-            await thread.call(diagnostics.close)
-            await thread.call(topics.close)
+            with contextlib.suppress(RosGoneError):
+                await thread.call(diagnostics.close)
+                await thread.call(topics.close)
             await poster.aclose()
 
     async def _adopt(self, bridge: Bridge) -> list[str]:

@@ -41,6 +41,10 @@ _NODE = "robot_mcp_kit_doctor"
 _POLL_S = 0.1
 _SETTLE_S = 1.0
 """So long nothing new must have been discovered: a second server of one name may come after the first."""
+_LEAST_S = 3.3
+"""So long it looks at least: some nodes make themselves known only with their next announcement, which
+Fast DDS sends every 3 s, for instance where a process has died within the last 20 s.
+"""
 _PARTS = {
     "goal": "rq{name}/_action/send_goalRequest",
     "feedback": "{name}/_action/feedback",
@@ -248,10 +252,11 @@ async def answer(question: Question, say: Callable[[Facts], None]) -> None:
         seen: object = None
         while time.monotonic() - began_s < question.wait_s:
             await asyncio.sleep(_POLL_S)
-            now = await thread.call(look.fingerprint)
+            now, now_s = await thread.call(look.fingerprint), time.monotonic()
             if now != seen:
-                seen, changed_s = now, time.monotonic()
-            if time.monotonic() - changed_s >= _SETTLE_S and await thread.call(look.complete):
+                seen, changed_s = now, now_s
+            settled = now_s - changed_s >= _SETTLE_S and now_s - began_s >= _LEAST_S
+            if settled and await thread.call(look.complete):
                 break
         looked_s = time.monotonic() - began_s
         say(await thread.call(lambda: look.graph_facts(looked_s)))

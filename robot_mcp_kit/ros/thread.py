@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import logging
 import threading
@@ -50,6 +51,10 @@ def _make_executor(context: Any, kind: str) -> tuple[Any, str]:
     return executors.SingleThreadedExecutor(context=context), "single_threaded"
 
 
+class RosGoneError(RuntimeError):
+    """The rclpy thread does not spin (any more): nothing can be done on it."""
+
+
 class RosThread:
     """Owns a context's executor and the thread that spins it.
 
@@ -79,6 +84,8 @@ class RosThread:
         self._executor, self.executor_kind = _make_executor(context, executor)
         self._executor.add_node(node)
         self._stopping = threading.Event()
+        self._over = False
+        self._calls: set[concurrent.futures.Future[Any]] = set()
         self.callback_faults = 0
         self._batch: deque[Callable[[], object]] = deque()
         self._batch_is_due = False
@@ -87,7 +94,7 @@ class RosThread:
     @property
     def alive(self) -> bool:
         """Whether the executor still spins."""
-        return self._thread.is_alive() and not self._stopping.is_set()
+        return self._thread.is_alive() and not self._stopping.is_set() and not self._over
 
     def start(self) -> None:
         """Start spinning."""
@@ -109,7 +116,11 @@ class RosThread:
         self._executor.create_task(self.guarded(function))
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run ``function`` on the rclpy thread and return what it returns (or raise what it raises)."""
+        """Run ``function`` on the rclpy thread and return what it returns (or raise what it raises).
+
+        Raises:
+            RosGoneError: the thread has ended, before or meanwhile.
+        """
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         def run() -> None:
@@ -120,8 +131,18 @@ class RosThread:
             except BaseException as error:
                 done.set_exception(error)
 
+        self._calls.add(done)
+        done.add_done_callback(self._calls.discard)
         self._executor.create_task(run)
+        if self._over:
+            self._give_up_calls()
         return await asyncio.wrap_future(done, loop=self._loop)
+
+    def _give_up_calls(self) -> None:
+        for done in tuple(self._calls):
+            # The caller may cancel it just now, or do the same as this.
+            with contextlib.suppress(concurrent.futures.InvalidStateError):
+                done.set_exception(RosGoneError("the rclpy thread has ended"))
 
     def request(self, client: Any, request: Any, *, urgent: bool = False) -> asyncio.Future[Any]:
         """Call a service: the request is queued for the rclpy thread before this returns.
@@ -222,6 +243,8 @@ class RosThread:
         except BaseException as error:
             reason = f"the rclpy thread died: {error!r}"
             logger.critical("%s", reason, exc_info=True)
+        self._over = True
+        self._give_up_calls()
         if not self._stopping.is_set():
             logger.critical("ROS is gone: %s", reason)
             if self._on_death is not None:

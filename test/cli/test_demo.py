@@ -113,8 +113,7 @@ def test_kept_it_tells_how_to_connect_and_shows_what_others_call(start_cli: Star
 
 def test_interrupted_in_the_middle_it_leaves_no_process_behind(start_cli: StartCli) -> None:
     mark = f"ROBOT_MCP_KIT_TEST_MARK={uuid.uuid4()}"
-    name, value = mark.split("=")
-    demo = start_cli("demo", "--once", "--real-time-factor", "1", env={name: value})
+    demo = start_cli("demo", "--once", "--real-time-factor", "1", env=marked(mark))
     demo.line_with("progress", timeout_s=60)
     assert len(processes_with(mark)) >= 5, "demo, guardian, simulator, witness, bridge"
     assert demo.interrupt() == 130
@@ -123,16 +122,22 @@ def test_interrupted_in_the_middle_it_leaves_no_process_behind(start_cli: StartC
 
 
 def test_killed_it_leaves_no_process_behind_either(start_cli: StartCli) -> None:
-    name, value = "ROBOT_MCP_KIT_TEST_MARK", str(uuid.uuid4())
-    demo = start_cli("demo", "--once", "--real-time-factor", "1", env={name: value})
+    mark = f"ROBOT_MCP_KIT_TEST_MARK={uuid.uuid4()}"
+    demo = start_cli("demo", "--once", "--real-time-factor", "1", env=marked(mark))
     demo.line_with("progress", timeout_s=60)
-    assert len(processes_with(f"{name}={value}")) >= 5
+    assert len(processes_with(mark)) >= 5
     demo.process.kill()
     demo.process.wait()
     deadline_s = time.monotonic() + 30
-    while processes_with(f"{name}={value}"):
+    while processes_with(mark):
         assert time.monotonic() < deadline_s, "somebody is left"
         time.sleep(0.05)
+
+
+def marked(mark: str) -> dict[str, str]:
+    """An environment that shows in ``/proc``: that of a forked process is its parent's there."""
+    name, value = mark.split("=")
+    return {name: value, "ROBOT_MCP_KIT_COLD_START": "1"}
 
 
 def processes_with(mark: str) -> list[int]:

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from robot_mcp_kit.errors import GoalFieldError
+from robot_mcp_kit.ros.thread import RosGoneError
 from robot_mcp_kit.skills.base import GoalStatus
 
 pytestmark = pytest.mark.ros
@@ -234,6 +235,31 @@ async def test_a_dead_executor_is_told(ros_side: Any) -> None:
     await _until(lambda: ros_side.deaths)
     assert len(ros_side.deaths) == 1
     assert not ros_side.thread.alive
+
+
+async def test_what_was_asked_of_a_dead_executor_is_given_up(ros_side: Any) -> None:
+    """Whoever waits for it would wait for ever: the node could not end."""
+
+    class Deaf:
+        """Takes what it is given to do, and never comes to it."""
+
+        def create_task(self, _function: Any) -> None:
+            return
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(executor, name)
+
+    executor, ros_side.thread._executor = ros_side.thread._executor, Deaf()
+    waiting = asyncio.ensure_future(ros_side.thread.call(lambda: "never"))
+    await asyncio.sleep(0)
+    ros_side.context.try_shutdown()
+    async with asyncio.timeout(30):
+        with pytest.raises(RosGoneError):
+            await waiting
+        await _until(lambda: ros_side.deaths)
+        with pytest.raises(RosGoneError):
+            await ros_side.thread.call(lambda: "too late")
+    ros_side.thread._executor = executor
 
 
 async def test_an_action_type_that_is_not_installed_names_the_package(ros_side: Any) -> None:
