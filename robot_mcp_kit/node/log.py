@@ -11,6 +11,8 @@ import structlog
 def configure_logging(format: str, level: str) -> None:
     """Log to stderr as ``pretty`` or ``json`` lines, with whatever is bound to the context (``task_id``).
 
+    Tracebacks come without the frames' variables: those hold tokens and secrets.
+
     Call it before the MCP SDK is built, which otherwise configures the root logger itself.
     """
     shared: list[structlog.typing.Processor] = [
@@ -22,11 +24,18 @@ def configure_logging(format: str, level: str) -> None:
     ]
     if format == "json":
         final: list[structlog.typing.Processor] = [
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(
+                structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+            ),
             structlog.processors.JSONRenderer(ensure_ascii=False),
         ]
     else:
-        final = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # The default shows local variables wherever rich is installed.
+        final = [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
