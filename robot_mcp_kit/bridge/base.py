@@ -79,6 +79,12 @@ class ActionPort(abc.ABC):
             GoalFieldError: a field that does not exist or does not hold that value; names the field's path.
         """
 
+    async def reserve(self) -> None:  # noqa: B027 - a port that holds nothing back has nothing to wait for
+        """Wait until a goal can leave at once, and keep that place for the next :meth:`send_goal`."""
+
+    def give_back(self) -> None:  # noqa: B027
+        """The reserved place is not used."""
+
     @abc.abstractmethod
     async def send_goal(self, goal_id: UUID, fields: Mapping[str, Any]) -> GoalResponse:
         """Send one goal under our own UUID and wait for acceptance. Never call it twice for one UUID."""

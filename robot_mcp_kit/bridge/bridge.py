@@ -397,6 +397,17 @@ class Bridge(Checks):
         """Ids of the tasks whose goal has not ended, oldest first; also cancelled ones that still stop."""
         return [run.task_id for run in self._live_runs()]
 
+    def glance(self) -> list[str]:
+        """As :meth:`running`, from any thread: what has ended is left out, and stays where it is."""
+        found = []
+        for task_id, run in list(self._runs.items()):
+            begins = run.state in (RunState.PREPARED, RunState.RESUMING)
+            info = self._manager.get(task_id) if begins else None
+            ended_before = begins and (info is None or info.state != "running")
+            if run.state is not RunState.ENDED and not ended_before:
+                found.append(task_id)
+        return found
+
     def _live_runs(self) -> list[GoalRun]:
         self._sweep()
         return list(self._runs.values())
@@ -413,8 +424,8 @@ class Bridge(Checks):
                 del self._runs[task_id]
 
     def _clear_way(self, run: GoalRun) -> list[GoalRun]:
-        """Stop older runs at other action servers; a goal at the same server is replaced by that server, one
-        that has not left does not leave.
+        """Stop older runs that move the same part, and wait for those that stop already; one that has not
+        left does not leave. Only a server that replaces its goals itself gets the new one at once.
 
         A goal that queues stops nobody: it waits for all of them.
         """
@@ -422,15 +433,15 @@ class Bridge(Checks):
         for older in list(self._runs.values()):
             if older is run:
                 break
-            if run.queues:
-                if older.state is not RunState.ENDED and collide(run.skill, run.port, older):
-                    in_the_way.append(older)
+            if older.state is RunState.ENDED or not collide(run.skill, run.port, older):
                 continue
-            if older.port is run.port:
-                older.supersede(run.task_id)
-            elif older.state is not RunState.ENDED and collide(run.skill, run.port, older):
+            if not run.queues:
+                if older.supersede(run.task_id):
+                    continue
+                if older.port is run.port and run.skill.server_replaces and not older.cancel_requested:
+                    continue
                 older.preempt(run.task_id)
-                in_the_way.append(older)
+            in_the_way.append(older)
         return in_the_way
 
     def _on_sending(self, run: GoalRun) -> None:

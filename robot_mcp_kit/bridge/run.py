@@ -155,6 +155,10 @@ class GoalRun(GuardedRun):
         self._check_interrupts()
         if not ready.result():
             self._fail("ROS_SERVER_UNAVAILABLE", self._what_there_is())
+        self._check_one_server()
+
+    def _check_one_server(self) -> None:
+        """A goal for two servers of one name would be run by both (B5)."""
         nodes = self.port.server_nodes()
         if len(nodes) > 1:
             self._fail("ROS_SERVER_AMBIGUOUS", f"The nodes are {', '.join(sorted(nodes))}.", count=len(nodes))
@@ -189,12 +193,38 @@ class GoalRun(GuardedRun):
         if not self.port.server_ready() or not await self._send_once():
             self._fail("ROS_GOAL_REJECTED")
 
+    async def _get_place(self) -> None:
+        """Wait for what would hold the goal up on its way, before anything is decided: a goal that may leave
+        leaves at once (B22, R23).
+        """
+        asking = asyncio.ensure_future(self.port.reserve())
+        limit_s = self._settings.acceptance_timeout_s
+        try:
+            await first_of(self._clock, asking, self._fault, self._cancel_asked, timeout_s=limit_s)
+            has_place = asking.done()
+        finally:
+            asking.cancel()
+        try:
+            self._check_interrupts()
+        except BaseException:
+            if has_place:
+                self.port.give_back()
+            raise
+        if not has_place:
+            self._fail("ROS_SERVER_UNAVAILABLE", "It has not answered the goals before; nothing was sent.")
+
     async def _send_once(self) -> bool:
         """Send under a fresh id; ``False`` when the server refused."""
         goal_id = uuid4()
-        permit = await self._get_permit(goal_id)
-        # No waiting from here to the sending: what the guard has just seen must still hold.
-        self._write_down_sending(goal_id)
+        await self._get_place()
+        try:
+            permit = await self._get_permit(goal_id)
+            # No waiting from here to the sending: what the guard has just seen must still hold.
+            self._check_one_server()
+            self._write_down_sending(goal_id)
+        except BaseException:
+            self.port.give_back()
+            raise
         self.goal_id = goal_id
         self._to(RunState.SENDING)
         self._around.on_sending(self)

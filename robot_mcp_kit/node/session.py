@@ -96,7 +96,7 @@ class Session:
 
     def is_moving(self) -> bool:
         """Whether a goal of ours may still run."""
-        return self.bridge is not None and bool(self.bridge.running())
+        return self.bridge is not None and bool(self.bridge.glance())
 
     async def close(self) -> None:
         """End everything: motions first, then connections, then what is not delivered yet (bounded)."""
@@ -130,7 +130,13 @@ class Session:
         self.bridge = bridge
         node, thread = self._ros.node, self._ros.thread
         topics = TaskTopics(node, thread, manager)
-        diagnostics = Diagnostics(node, thread, self.prepared.ports, poster, lambda: len(bridge.running()))
+
+        def running() -> int:
+            """On the rclpy thread. What ended before it began is cleared away on the loop."""
+            thread.hand_over(bridge.running)
+            return len(bridge.glance())
+
+        diagnostics = Diagnostics(node, thread, self.prepared.ports, poster, running)
         try:
             await topics.open()
             await diagnostics.open()

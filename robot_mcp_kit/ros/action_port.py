@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 _FEEDBACK_DEPTH = 1000  # ten seconds of 100 Hz: what a stalled process finds again when it goes on
 _TAKEN_AFTER_S = 0.02  # a server that is alive has taken a request by then
+_DECIDED_AFTER_S = 10.0  # a goal without an answer stops holding back others: its server may be a new one
 _ASK_AGAIN_S = 1.0
 _STOP_DEPTH = 10
 _HELD_FEEDBACK = 1000  # per goal, should the loop stall; the oldest go first
@@ -112,7 +113,9 @@ class RosActionPort(ActionPort):
         self._node = node
         self._action = load_interface(type_name)
         impl = self._action.Impl
-        self._send = PacedService(ros, node, impl.SendGoalService, f"{name}/_action/send_goal")
+        self._send = PacedService(
+            ros, node, impl.SendGoalService, f"{name}/_action/send_goal", hold_s=_DECIDED_AFTER_S
+        )
         self._result = PacedService(
             ros, node, impl.GetResultService, f"{name}/_action/get_result", hold_s=_TAKEN_AFTER_S
         )
@@ -177,6 +180,12 @@ class RosActionPort(ActionPort):
 
     def check_goal(self, fields: Mapping[str, Any]) -> None:
         build_message(self._action.Goal, fields)
+
+    async def reserve(self) -> None:
+        await self._send.reserve()
+
+    def give_back(self) -> None:
+        self._send.give_back()
 
     async def send_goal(self, goal_id: UUID, fields: Mapping[str, Any]) -> GoalResponse:
         goal = build_message(self._action.Goal, fields)

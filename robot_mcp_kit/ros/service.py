@@ -42,14 +42,30 @@ class PacedService:
         self._urgent = urgent
         self._hold_s = hold_s
         self._places = asyncio.Semaphore(_WINDOW)
+        self._reserved = 0
         self.client = node.create_client(service_type, name, qos_profile=QoSProfile(depth=_CLIENT_DEPTH))
 
     def ready(self) -> bool:
         return bool(self.client.service_is_ready())
 
-    async def send(self, request: Any) -> asyncio.Future[Any]:
-        """Wait for a place (not at all when one is free), queue the request, return its answer's future."""
+    async def reserve(self) -> None:
+        """Wait for a place and keep it for the next :meth:`send`, which then waits for nothing."""
         await self._places.acquire()
+        self._reserved += 1
+
+    def give_back(self) -> None:
+        """Free a reserved place that nothing is sent with."""
+        self._reserved -= 1
+        self._places.release()
+
+    async def send(self, request: Any) -> asyncio.Future[Any]:
+        """Wait for a place (not at all when one is free or reserved), queue the request, return its answer's
+        future.
+        """
+        if self._reserved:
+            self._reserved -= 1
+        else:
+            await self._places.acquire()
         answer = self._ros.request(self.client, request, urgent=self._urgent)
         freed = False
 

@@ -160,6 +160,10 @@ class Skill(abc.ABC):
     """Parts of the robot that the goal moves (``base``, ``arm``, ``gripper``). Goals of different skills that
     share one must not run at the same time, whatever their action servers think of it.
     """
+    server_replaces: bool = False
+    """The action server itself ends a running goal for a newer one (Nav2, the controllers). Others would run
+    both, so the older goal is cancelled, and waited for, first.
+    """
     preconditions: tuple[Precondition, ...] = ()
     """Checked on the measured world before anything moves, and readable before the call."""
     effects: tuple[str, ...] = ()

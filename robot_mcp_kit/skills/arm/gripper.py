@@ -80,6 +80,7 @@ class Gripper(ConfiguredSkill[GripperSection]):
     title = "Open or close the gripper"
     arguments = GripperArguments
     resources = frozenset({"gripper"})
+    server_replaces = True
     results = GripperResult
 
     def __init__(

@@ -170,6 +170,8 @@ class ExecuteTrajectory(_Trajectory[ExecuteTrajectorySection]):
 class FollowJointTrajectory(_Trajectory[FollowJointTrajectorySection]):
     """A trajectory straight to the controller, ``control_msgs/action/FollowJointTrajectory``."""
 
+    server_replaces = True
+
     title = "Send a trajectory to the arm's controller"
     results = FollowJointTrajectoryResult
 

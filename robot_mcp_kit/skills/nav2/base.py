@@ -25,6 +25,7 @@ class BaseMotion(ConfiguredSkill[SectionT]):
     """
 
     resources = frozenset({"base"})
+    server_replaces = True
 
     def __init__(
         self, name: str, section: SectionT, config: RobotConfig, where: WhereIsRobot | None = None
