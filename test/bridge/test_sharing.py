@@ -256,3 +256,52 @@ async def test_a_goal_is_sent_in_the_form_that_fits_the_installed_type(rig: Rig)
 async def test_arguments_of_a_skill_without_any_are_still_checked(rig: Rig) -> None:
     with pytest.raises(ArgumentError, match="no such argument"):
         await rig.bridge.start("turn", {"angle": 1})
+
+
+async def test_a_server_that_would_run_both_gets_the_newer_goal_after_the_older_one_ended(rig: Rig) -> None:
+    """B8: most servers run every goal they accept; "replaces" must be true for them as well."""
+    port = spin(rig)
+    older = await rig.bridge.start("turn", {})
+    await port.next_goal()
+    port.cancel_policy = "agree"
+    newer = rig.bridge.begin("turn", {})
+    assert newer.replaces == (older.task_id,)
+    await settle()
+    assert [kind for kind, _ in port.wire if kind != "get_result"] == ["send", "cancel"]
+    port.goals[0].finish(GoalStatus.CANCELED)
+    await port.next_goal(2)
+    await settle()
+    assert rig.code(older.task_id) == "ROS_PREEMPTED"
+    assert rig.info(newer.info.task_id).state == "running"
+
+
+@pytest.mark.parametrize("policy", ["replace", "refuse"])
+async def test_a_goal_waits_for_one_that_still_stops_at_the_same_server(policy: str) -> None:
+    """B8: what was cancelled moves until it has ended, whatever the second one's policy is."""
+    made = make_rig(policy=policy)
+    first, goal = await made.accepted()
+    made.port.cancel_policy = "agree"
+    cancelling = asyncio.ensure_future(made.manager.cancel(first))
+    await settle()
+    second = await made.start()
+    await settle()
+    assert len(made.port.goals) == 1
+    goal.finish(GoalStatus.CANCELED)
+    await cancelling
+    await made.port.next_goal(2)
+    assert made.info(first).state == "cancelled"
+    assert made.info(second.task_id).state == "running"
+    await take_down(made)
+
+
+async def test_a_goal_does_not_wait_for_ever_for_one_that_does_not_stop(rig: Rig) -> None:
+    """B8: nothing was sent, and the way out is told."""
+    first, _ = await rig.accepted()
+    rig.port.cancel_policy = "agree"
+    cancelling = asyncio.ensure_future(rig.manager.cancel(first))
+    await settle()
+    second = await rig.start()
+    await rig.clock.advance(6.0)
+    await cancelling
+    assert rig.code(second.task_id) == "ROS_BUSY"
+    assert len(rig.port.goals) == 1

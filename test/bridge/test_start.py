@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from robot_mcp_kit.bridge.ledger import Change, LedgerError, LedgerRow, MemoryLedger
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
+from robot_mcp_kit.safety.approvals import Approver
 from robot_mcp_kit.skills.base import GoalStatus
+from robot_mcp_kit.testing.scripted import ScriptedPort
 
 from .conftest import Rig, make_rig, nav_feedback, nav_result, settle, take_down
 
@@ -447,3 +450,100 @@ async def test_a_server_that_dies_before_it_answers_is_lost(rig: Rig) -> None:
     rig.port.die()
     await rig.clock.advance(6.0)
     assert rig.code(info.task_id) == "ROS_SERVER_LOST"
+
+
+class FullPort(ScriptedPort):
+    """A server with so many unanswered goals that a further one would have to wait on its way."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.free = asyncio.Event()
+        self.places = 0
+
+    async def reserve(self) -> None:
+        await self.free.wait()
+        self.places += 1
+
+    def give_back(self) -> None:
+        self.places -= 1
+
+
+@pytest.fixture
+async def full() -> AsyncIterator[tuple[Rig, FullPort]]:
+    made = make_rig()
+    port = FullPort(clock=made.clock)
+    made.ports.ports = (port,)
+    yield made, port
+    await take_down(made)
+
+
+@pytest.mark.parametrize("how", ["stop", "estop", "cancel"])
+async def test_a_goal_that_waits_on_its_way_does_not_leave_after_a_stop(
+    full: tuple[Rig, FullPort], how: str
+) -> None:
+    """B20, B22, R23: whatever the server answers later, and whatever else then becomes free."""
+    rig, port = full
+    info = await rig.start()
+    await settle()
+    assert rig.run(info.task_id).state is RunState.WAITING_FOR_TURN
+    if how == "stop":
+        await rig.bridge.stop("enough")
+    elif how == "estop":
+        rig.bridge.guard.latch("a test", "a test")
+    else:
+        await rig.manager.cancel(info.task_id)
+    port.free.set()
+    await settle()
+    await rig.clock.advance(30.0)
+    assert port.wire == []
+    assert rig.info(info.task_id).state == ("failed" if how == "estop" else "cancelled")
+    assert port.places == 0
+
+
+async def test_a_place_that_comes_with_the_stop_is_given_back(full: tuple[Rig, FullPort]) -> None:
+    """B22: in the same turn of the loop."""
+    rig, port = full
+    info = await rig.start()
+    await settle()
+    port.free.set()
+    rig.run(info.task_id).request_cancel("enough")
+    await settle()
+    assert port.wire == []
+    assert port.places == 0
+
+
+async def test_a_goal_that_finds_no_place_in_time_says_that_it_was_not_sent(
+    full: tuple[Rig, FullPort],
+) -> None:
+    """B2: not "no answer": there is nothing to look for, and no late surprise."""
+    rig, port = full
+    info = await rig.start()
+    await rig.clock.advance(60.0)
+    assert rig.code(info.task_id) == "ROS_SERVER_UNAVAILABLE"
+    port.free.set()
+    await settle()
+    assert port.wire == []
+
+
+async def test_a_second_server_that_appears_while_a_goal_waits_gets_nothing() -> None:
+    """B5, E43: it was one when the task began."""
+    rig = make_rig(approve=False)
+    info = await rig.start()
+    await settle()
+    (pending,) = rig.bridge.guard.desk.pending()
+    rig.port.servers = 2
+    rig.bridge.guard.decide(pending.token, True, Approver("ann", "operator"))
+    await settle()
+    assert rig.code(info.task_id) == "ROS_SERVER_AMBIGUOUS"
+    assert rig.port.wire == []
+    await take_down(rig)
+
+
+async def test_looking_at_what_runs_changes_nothing(rig: Rig) -> None:
+    """B22: the rclpy thread looks too; what a start or a stop goes through must not change under it."""
+    info = await rig.start()
+    await rig.manager.cancel(info.task_id)
+    before = dict(rig.bridge._runs)
+    assert rig.bridge.glance() == []
+    assert rig.bridge._runs == before
+    assert rig.bridge.running() == []
