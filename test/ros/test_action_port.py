@@ -262,6 +262,22 @@ async def test_what_was_asked_of_a_dead_executor_is_given_up(ros_side: Any) -> N
     ros_side.thread._executor = executor
 
 
+async def test_goals_that_are_never_answered_hold_back_later_ones_for_a_moment_only(ros_side: Any) -> None:
+    """B26: the server that they were sent to may be gone, and another one there."""
+    port = await ros_side.ports.create("/nobody", TYPE)
+    lost = [asyncio.ensure_future(port.send_goal(uuid4(), {"order": 1})) for _ in range(4)]
+    await asyncio.sleep(0)
+    asking = asyncio.ensure_future(port.reserve())
+    await asyncio.sleep(0)
+    assert not asking.done()
+    async with asyncio.timeout(30):
+        await asking
+    port.give_back()
+    for one in lost:
+        one.cancel()
+    await asyncio.gather(*lost, return_exceptions=True)
+
+
 async def test_an_action_type_that_is_not_installed_names_the_package(ros_side: Any) -> None:
     with pytest.raises(LookupError, match="'no_such_msgs' of 'no_such_msgs/action/Fly' is not installed"):
         await ros_side.ports.create("/fly", "no_such_msgs/action/Fly")
