@@ -8,6 +8,7 @@ the rclpy thread and never wait for the loop, which in turn waits for that threa
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 
@@ -57,19 +58,36 @@ class Life:
     # -- from the loop --------------------------------------------------------------------------------------
 
     async def bring_up(self) -> None:
-        """Configure and activate, as a launch file would.
+        """Configure and activate, as a launch file would. An error that nobody expects ends the node.
 
         Raises:
             ConfigError, LookupError: why it cannot be configured.
         """
         # A client that comes back the moment the endpoint opens must not hear that nobody has activated it.
         self._active_from_the_start = True
-        for step in (self._ros.node.trigger_configure, self._ros.node.trigger_activate):
-            await self._ros.thread.call(step)
-            if self._transitions.failure is not None:
-                raise self._transitions.failure
+        node = self._ros.node
+        for step, states in (
+            (node.trigger_configure, ("inactive", "active")),
+            (node.trigger_activate, ("active",)),
+        ):
+            failure, state = await self._ros.thread.call(functools.partial(self._take, step))
+            if state == "finalized" and failure is None:
+                return  # somebody has shut it down meanwhile
+            if failure is None and state not in states:
+                failure = RuntimeError(f"the node came up to the state '{state}' and no further")
+            if failure is not None:
+                if isinstance(failure, (ConfigError, LookupError)) and self._transitions.is_reason(failure):
+                    raise failure
+                self._on_end(failure)
+                return
             if self.session is not None:
                 await self.session.opened()
+
+    def _take(self, step: Callable[[], object]) -> tuple[Exception | None, str]:
+        """On the rclpy thread, where no other transition comes between."""
+        self._transitions.failure = None  # a step that cannot even begin is not the last one's fault
+        step()
+        return self._transitions.failure, self._transitions.state
 
     async def take_down(self) -> None:
         """Close the session there is; for the end of the process, whatever the state."""

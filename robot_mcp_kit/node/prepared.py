@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,8 +140,8 @@ def prepare(ros: RosSide, settings: NodeSettings) -> Prepared:
         guard = make_guard(ros, config, skills, where, state_directory(settings.state_dir, name), secrets)
         undo.callback(guard.release)
         handle_key = None if settings.ledger_file is None else load_key(_key_file(settings.ledger_file))
+        catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
         undo.pop_all()
-    catalog = ActionCatalog(config, RosActionGraph(ros.node), types) if config.discover else None
     return Prepared(
         settings=settings,
         config=config,
@@ -176,3 +177,8 @@ def _open_memory(settings: NodeSettings, owner: str) -> Memory | None:
             raise
     except ConfigError as error:
         raise ConfigError(f"parameter ledger_file: {error}") from error
+    except sqlite3.Error as error:
+        raise ConfigError(
+            f"parameter ledger_file: {settings.ledger_file} cannot be read or written ({error}); see to its "
+            "disk (room, rights, hardware), or name a file on another one"
+        ) from error

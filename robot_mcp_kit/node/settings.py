@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.names import check_server_name
 from robot_mcp_kit.ros.parameters import ParameterSpec
 from robot_mcp_kit.ros.thread import EXECUTORS
 from robot_mcp_kit.server.listening import APPROVAL_SECRET_VARIABLE, OBSERVER_TOKEN_VARIABLE, TOKEN_VARIABLE
@@ -201,11 +202,23 @@ def settings_from(values: dict[str, Any]) -> NodeSettings:
             f"{RCP_TOKEN_VARIABLE}: is the same as {APPROVAL_SECRET_VARIABLE}, so a client could approve its "
             "own motions; choose another"
         )
-    return NodeSettings(
-        **values,
-        rcp_token=SecretStr(rcp_token) if rcp_token else None,
-        token=SecretStr(token) if token else None,
-        observer_token=SecretStr(observer) if observer else None,
-        approval_secret=SecretStr(approval) if approval else None,
-        bridge=_BRIDGE_DEFAULTS.model_copy(update=bridge),
-    )
+    try:
+        check_server_name(values["server_name"])
+    except ConfigError as error:
+        raise ConfigError(f"parameter {error}") from error
+    try:
+        return NodeSettings(
+            **values,
+            rcp_token=SecretStr(rcp_token) if rcp_token else None,
+            token=SecretStr(token) if token else None,
+            observer_token=SecretStr(observer) if observer else None,
+            approval_secret=SecretStr(approval) if approval else None,
+            bridge=BridgeSettings(**bridge),
+        )
+    except ValidationError as error:
+        # Only where and what: the rest shows the values.
+        raise ConfigError(
+            "\n".join(
+                f"parameter {'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+            )
+        ) from None

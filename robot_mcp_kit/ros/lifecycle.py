@@ -19,7 +19,8 @@ class Transitions(ManagedEntity):  # type: ignore[misc]
     Args:
         configure, activate, deactivate, cleanup, shutdown: the steps.
         reasons: exceptions that mean "cannot be done now" (the node stays where it was); anything else is an
-            error of ours, and lifecycle's error processing returns the node to ``unconfigured``.
+            error of ours, and lifecycle's error processing returns the node to ``unconfigured``. A KeyError
+            or IndexError always is one, also where ``LookupError`` is a reason.
     """
 
     def __init__(
@@ -41,36 +42,47 @@ class Transitions(ManagedEntity):  # type: ignore[misc]
         }
         self._reasons = reasons
         self.failure: Exception | None = None
-        """Why the last transition failed."""
+        """Why the last transition failed; kept while lifecycle cleans up after it."""
+        self.state = "unconfigured"
+        """The lifecycle state that the last transition ended in."""
 
-    def _take(self, name: str) -> Any:
+    def is_reason(self, error: Exception) -> bool:
+        """Whether ``error`` says why something cannot be done, and is no accident."""
+        return isinstance(error, self._reasons) and not isinstance(error, (KeyError, IndexError))
+
+    def _take(self, name: str, reached: str) -> Any:
         self.failure = None
         try:
             self._steps[name]()
-        except self._reasons as error:
-            self.failure = error
-            logger.error("cannot %s: %s", name, error)
-            return TransitionCallbackReturn.FAILURE
         except Exception as error:
             self.failure = error
+            if self.is_reason(error):
+                logger.error("cannot %s: %s", name, error)
+                return TransitionCallbackReturn.FAILURE
             logger.exception("an error while trying to %s", name)
             return TransitionCallbackReturn.ERROR
+        self.state = reached
         return TransitionCallbackReturn.SUCCESS
 
     def on_configure(self, _state: Any) -> Any:
-        return self._take("configure")
+        return self._take("configure", "inactive")
 
     def on_activate(self, _state: Any) -> Any:
-        return self._take("activate")
+        return self._take("activate", "active")
 
     def on_deactivate(self, _state: Any) -> Any:
-        return self._take("deactivate")
+        return self._take("deactivate", "inactive")
 
     def on_cleanup(self, _state: Any) -> Any:
-        return self._take("clean up")
+        return self._take("clean up", "unconfigured")
 
     def on_shutdown(self, _state: Any) -> Any:
-        return self._take("shut down")
+        return self._take("shut down", "finalized")
 
     def on_error(self, _state: Any) -> Any:
-        return self._take("clean up")
+        failure = self.failure
+        done = self._take("clean up", "unconfigured")
+        if done is not TransitionCallbackReturn.SUCCESS:
+            self.state = "finalized"
+        self.failure = failure or self.failure
+        return done
