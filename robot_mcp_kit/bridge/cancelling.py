@@ -24,6 +24,7 @@ class Canceller:
         clock: for the repetition of unanswered requests.
         keep: holds the background tasks.
         on_refused: told in words when the server does not stop the goal, with the reply's code.
+        on_unknown: the server says that it does not know the goal; whoever waits for its end has to ask.
     """
 
     def __init__(
@@ -32,11 +33,12 @@ class Canceller:
         clock: Clock,
         keep: Callable[[asyncio.Task[Any]], None],
         on_refused: Callable[[int, str], None],
+        on_unknown: Callable[[], None],
     ) -> None:
         self._port = port
         self._clock = clock
         self._keep = keep
-        self._on_refused = on_refused
+        self._on_refused, self._on_unknown = on_refused, on_unknown
         self._sends = 0
         self._sent_s = 0.0
         self._reply: CancelReply | None = None
@@ -70,3 +72,5 @@ class Canceller:
         words = "does not know the goal" if reply.code == 2 else "refused to stop the goal"
         logger.warning("%s %s (cancel code %d)", self._port.name, words, reply.code)
         self._on_refused(reply.code, f"{self._port.name} {words}; the robot may still be moving.")
+        if reply.code == 2:
+            self._on_unknown()

@@ -88,7 +88,13 @@ class RunCore:
         self._lane = FeedbackLane(
             skill.reader(spec), triggers, around.settings.bridge.progress_period_s, self._emit, self._fire
         )
-        self._canceller = Canceller(port, around.clock, around.keep, self._cancel_refused)
+        self._canceller = Canceller(
+            port,
+            around.clock,
+            around.keep,
+            self._cancel_refused,
+            on_unknown=lambda: self._question.ask_again(),
+        )
         self._ctx: TaskContext | None = None
         self._preempted = False
         """Cancelled for another task's sake, and not by its own caller."""
@@ -97,7 +103,13 @@ class RunCore:
         self._fault: asyncio.Future[TaskFailure] = loop.create_future()
         self._goal_seen: asyncio.Future[None] = loop.create_future()
         self._watch: GoalWatch | None = None
-        self._question = ResultQuestion(port, around.keep)
+        self._question = ResultQuestion(
+            port,
+            around.clock,
+            around.keep,
+            is_certain=lambda: self._server.all_know(),
+            was_seen=self._goal_seen.done,
+        )
         self._takeover = Takeover(around.clock)
         self._server = ServerWatch(
             port,
@@ -216,6 +228,8 @@ class RunCore:
     # -- heard from the server --------------------------------------------------------------------
 
     def _open_watch(self, goal_id: UUID) -> None:
+        if self._resumes is None:
+            self._server.goal_leaves()
         self._watch = self.port.watch(
             goal_id,
             on_feedback=self._on_feedback,

@@ -1,10 +1,11 @@
-"""Three questions about the other side: is the server there, how did the goal end, did another goal take
-over.
+"""Three questions about the other side: is it still the same server, how did the goal end, did another goal
+take over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -12,17 +13,28 @@ from uuid import UUID
 from robot_mcp_kit.bridge.base import ActionPort, GoalResult
 from robot_mcp_kit.bridge.waiting import first_of
 from robot_mcp_kit.clock import Clock
+from robot_mcp_kit.skills.base import GoalStatus
+
+logger = logging.getLogger(__name__)
 
 PREEMPTION_MEMORY_S = 2.0
+DOUBT_PERIOD_S = 2.0
+"""How often the result is asked for again while an answer cannot be believed."""
+DOUBT_LIMIT_S = 30.0
+"""When a goal that no server ever showed is given up; longer than a dead server stays in sight (20 s)."""
 
 
 class ServerWatch:
-    """Notices that a server left: nothing in ROS completes a result then (case E40).
+    """Notices that a server left, or that another took its place: nothing in ROS completes a result then
+    (case E40).
+
+    A server that comes back at once leaves no gap: for 20 s a killed one counts as there, and one that is
+    made anew in its node is away for milliseconds. Its identity tells.
 
     Args:
         port: the action server.
         lost_after_s: absence that counts as lost.
-        on_back: it was out of sight for less than that.
+        on_back: it was out of sight for less than that, or the servers are not the same as before.
         on_lost: it was not.
     """
 
@@ -37,17 +49,46 @@ class ServerWatch:
         self._lost_after_s = lost_after_s
         self._on_back, self._on_lost = on_back, on_lost
         self._absent_since_s: float | None = None
+        self._known: frozenset[bytes] = frozenset()
+        self._sent_to: frozenset[bytes] = frozenset()
+
+    def goal_leaves(self) -> None:
+        """The servers of now, and no later ones, get the goal."""
+        self._known = self._sent_to = self._port.server_identities()
 
     def look(self, now_s: float) -> None:
         """To be called now and then while a goal is, or may be, at the server."""
         if self._port.server_ready():
-            if self._absent_since_s is not None:
-                self._absent_since_s = None
+            was_absent, self._absent_since_s = self._absent_since_s is not None, None
+            if self._changed() or was_absent:
                 self._on_back()
         elif self._absent_since_s is None:
             self._absent_since_s = now_s
         elif now_s - self._absent_since_s >= self._lost_after_s:
             self._on_lost()
+
+    def _changed(self) -> bool:
+        now = self._port.server_identities()
+        if not now or now == self._known:
+            return False
+        before, self._known = self._known, now
+        if before:
+            logger.warning(
+                "%s: %d new and %d gone of its action servers",
+                self._port.name,
+                len(now - before),
+                len(before - now),
+            )
+        return True
+
+    def all_know(self) -> bool:
+        """Whether one server's "I do not know that goal" speaks for all that could know it.
+
+        The question goes to every server, and only the first answer is heard: with several, it may come from
+        one that never had the goal while another works on it.
+        """
+        now = self._port.server_identities()
+        return len(now) <= 1 or (bool(self._sent_to) and not now & self._sent_to)
 
 
 class ResultQuestion:
@@ -55,12 +96,23 @@ class ResultQuestion:
 
     Args:
         port: the action server.
+        clock: for the repetition while an answer is in doubt.
         keep: holds the background task.
+        is_certain: whether an answer that the goal is not known speaks for every server.
+        was_seen: whether any server ever showed the goal; if not, the doubt ends after
+            :data:`DOUBT_LIMIT_S`.
     """
 
-    def __init__(self, port: ActionPort, keep: Callable[[asyncio.Task[Any]], None]) -> None:
-        self._port = port
-        self._keep = keep
+    def __init__(
+        self,
+        port: ActionPort,
+        clock: Clock,
+        keep: Callable[[asyncio.Task[Any]], None],
+        is_certain: Callable[[], bool],
+        was_seen: Callable[[], bool],
+    ) -> None:
+        self._port, self._clock, self._keep = port, clock, keep
+        self._is_certain, self._was_seen = is_certain, was_seen
         self._again = asyncio.Event()
         self._task: asyncio.Task[GoalResult] | None = None
 
@@ -86,17 +138,46 @@ class ResultQuestion:
             self._task.cancel()
 
     async def _ask(self, goal_id: UUID) -> GoalResult:
-        while True:
-            self._again.clear()
-            asking = asyncio.ensure_future(self._port.get_result(goal_id))
-            again = asyncio.ensure_future(self._again.wait())
-            try:
-                await asyncio.wait({asking, again}, return_when=asyncio.FIRST_COMPLETED)
-                if asking.done():
-                    return asking.result()
-            finally:
-                again.cancel()
-                asking.cancel()
+        asked: list[asyncio.Task[GoalResult]] = []
+        doubted_s: float | None = None
+        again = asyncio.ensure_future(self._again.wait())
+        try:
+            while True:
+                self._again.clear()
+                if again.done():
+                    again = asyncio.ensure_future(self._again.wait())
+                # The first stays open: perhaps only the server with the goal got it.
+                for old in asked[1:]:
+                    _drop(old)
+                    await asyncio.wait({old})
+                del asked[1:]
+                asked.append(asyncio.create_task(self._port.get_result(goal_id)))
+                period_s = None if doubted_s is None else DOUBT_PERIOD_S
+                while True:
+                    got = await first_of(self._clock, *asked, again, timeout_s=period_s)
+                    answered = next((question for question in asked if question is got), None)
+                    if answered is None:
+                        break
+                    asked.remove(answered)
+                    result = answered.result()
+                    now_s = self._clock.now()
+                    first_doubt = doubted_s is None
+                    doubted_s = now_s if doubted_s is None else doubted_s
+                    given_up = now_s - doubted_s >= DOUBT_LIMIT_S and not self._was_seen()
+                    if result.status != GoalStatus.UNKNOWN or self._is_certain() or given_up:
+                        return result
+                    if first_doubt:
+                        logger.warning("one server of %s does not know goal %s", self._port.name, goal_id)
+                    period_s = DOUBT_PERIOD_S
+        finally:
+            for question in asked:
+                _drop(question)
+            again.cancel()
+
+
+def _drop(question: asyncio.Task[GoalResult]) -> None:
+    question.add_done_callback(lambda done: done.cancelled() or done.exception())
+    question.cancel()
 
 
 class Takeover:

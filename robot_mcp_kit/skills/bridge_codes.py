@@ -29,8 +29,9 @@ _TABLE = (
     BridgeCode(
         "ROS_SERVER_AMBIGUOUS",
         "{count} action servers answer at {action}, so a goal could move more than one robot; nothing was "
-        "sent. Somebody has to give each robot its own namespace.",
-        False, False, ("ask_person",),
+        "sent. One of them may have died within the last 20 s: try again after that. If it stays so, "
+        "somebody has to give each robot its own namespace.",
+        True, True, ("wait_s:20", "ask_person"),
     ),
     BridgeCode(
         "ROS_TYPE_UNAVAILABLE",

@@ -13,6 +13,7 @@ Example::
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -146,6 +147,9 @@ class ScriptedPort(ActionPort):
         self._ready.set()
         self._arrived = asyncio.Event()
         self._forgotten: set[UUID] = set()
+        self._made = itertools.count(1)
+        self._present = [next(self._made)]
+        """Numbers of the servers in sight; the first has the goals, dead or alive."""
 
     # -- the test's side --------------------------------------------------------------------------
 
@@ -165,10 +169,32 @@ class ScriptedPort(ActionPort):
         self._ready.clear()
 
     def come_back(self, *, remembers: bool = False) -> None:
-        """It is there again; unless it ``remembers`` (was only out of sight), it knows no goal any more."""
+        """It is there again; unless it ``remembers`` (was only out of sight), it is another one that knows no
+        goal. Without :meth:`die` before, it was made anew without a gap.
+        """
         if not remembers:
             self._forgotten.update(goal.goal_id for goal in self.goals)
+            self._present = [next(self._made)]
         self._ready.set()
+
+    def crash_and_respawn(self) -> None:
+        """It dies and another takes its place at once, which knows no goal; the dead one stays in sight until
+        :meth:`dead_one_leaves`.
+        """
+        self.join()
+        self._forgotten.update(goal.goal_id for goal in self.goals)
+
+    def dead_one_leaves(self) -> None:
+        """The middleware misses the server that died."""
+        self._present.pop(0)
+
+    def join(self) -> None:
+        """A second server of the same name comes; it answers first, and knows no goal of the first one."""
+        self._present.append(next(self._made))
+
+    def leave(self) -> None:
+        """The second server goes."""
+        self._present.pop()
 
     def forget(self, goal: ScriptedGoal) -> None:
         """The goal's result expires: asked for it, the server answers status 0."""
@@ -204,7 +230,11 @@ class ScriptedPort(ActionPort):
         return self._ready.is_set()
 
     def server_nodes(self) -> list[str]:
-        return [f"/server_{n}" for n in range(self.servers if self._ready.is_set() else 0)]
+        count = max(self.servers, len(self._present))
+        return [f"/server_{n}" for n in range(count if self._ready.is_set() else 0)]
+
+    def server_identities(self) -> frozenset[bytes]:
+        return frozenset(bytes([n]) for n in self._present) if self._ready.is_set() else frozenset()
 
     async def wait_for_server(self, timeout_s: float) -> bool:
         ready = asyncio.ensure_future(self._ready.wait())
@@ -241,11 +271,16 @@ class ScriptedPort(ActionPort):
         if not self._ready.is_set():
             await asyncio.get_running_loop().create_future()
         goal = self._known(goal_id)
-        if goal is None or not goal.accepted:
+        other_answers = len(self._present) > 1 and goal is not None and not goal.result.done()
+        if goal is None or not goal.accepted or other_answers:
             return GoalResult(GoalStatus.UNKNOWN, SimpleNamespace(error_code=0, error_msg=""))
         return await asyncio.shield(goal.result)
 
     async def cancel_goal(self, goal_id: UUID) -> CancelReply:
+        reply = await self._cancel(goal_id)
+        return reply if len(self._present) == 1 else CancelReply(code=2, canceling=False)
+
+    async def _cancel(self, goal_id: UUID) -> CancelReply:
         self.wire.append(("cancel", goal_id))
         if not self._ready.is_set() or self.cancel_policy == "silent":
             await asyncio.get_running_loop().create_future()

@@ -60,6 +60,9 @@ class Line(ActionPort):
     def server_nodes(self) -> list[str]:
         return self.port.server_nodes()
 
+    def server_identities(self) -> frozenset[bytes]:
+        return self.port.server_identities()
+
     async def wait_for_server(self, timeout_s: float) -> bool:
         return await self.port.wait_for_server(timeout_s)
 
