@@ -167,6 +167,11 @@ class MemoryOutbox(Outbox):
             lane = self._lanes.get(task_id)
             return self._entries[next(iter(lane))] if lane else None
 
+    def entries(self) -> list[OutboxEntry]:
+        """All of them, in the order of acceptance."""
+        with self._lock:
+            return list(self._entries.values())
+
     def remove(self, key: int) -> None:
         with self._lock:
             if key in self._entries:

@@ -42,7 +42,7 @@ CREATE INDEX IF NOT EXISTS event_of_task ON event (task_id, key);
 CREATE INDEX IF NOT EXISTS event_by_rank ON event (rank, key);
 """
 _COLUMNS = "key, event_id, task_id, server, type, seq, accepted_at_s, body"
-_FIRST_MEMORY_KEY = 2**62
+_INSERT = f"INSERT INTO event ({_COLUMNS}, rank) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - own names
 
 
 class SqliteOutbox(Outbox):
@@ -51,8 +51,9 @@ class SqliteOutbox(Outbox):
     A killed process loses nothing. ``synchronous="FULL"`` also survives a power cut, for a disk sync
     (milliseconds) with every event; the default ``NORMAL`` may lose the last moments then, never the file.
 
-    One process owns the file at a time. When the disk is full or broken, new events are kept in memory until
-    it works again, in order, and an ERROR says so.
+    One process owns the file at a time. While the file cannot be written (full, broken, locked by another
+    program), new events are kept in memory, in order, and delivered all the same; they go to the file, in one
+    piece with what else waits for it, as soon as it works again.
 
     Args:
         path: the file; its folder is created. Or an open file that other stores share: its owner closes it,
@@ -85,11 +86,9 @@ class SqliteOutbox(Outbox):
         self._max_bytes = max_bytes
         self._file = path if isinstance(path, SqliteFile) else self._open(synchronous)
         self._lock = self._file.lock
-        # Where events go while the disk refuses; its keys are above all keys of the file.
-        self._memory = MemoryOutbox(max_events=max_events, max_bytes=max_bytes, first_key=_FIRST_MEMORY_KEY)
         self._gone: set[int] = set()
-        """Delivered, but not yet deleted because the disk refused."""
-        self._failing = False
+        """Delivered, but not yet deleted because the file cannot be written."""
+        self._unreadable = False
         self._closed = False
         self._connection = self._file.connection
         try:
@@ -98,9 +97,20 @@ class SqliteOutbox(Outbox):
             if not self._shared:
                 self._file.close()
             raise
-        self._count, self._bytes = self._connection.execute(
-            "SELECT count(*), coalesce(sum(length(body)), 0) FROM event"
+        self._count, self._bytes, last_key = self._connection.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0), max(coalesce(max(key), 0), coalesce("
+            "(SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)) FROM event"
         ).fetchone()
+        self._next_key = int(last_key) + 1
+        self._empty_memory()
+        self._file.ride_along(self._write_kept, self._kept_is_written)
+
+    def _empty_memory(self) -> None:
+        """Where events go while the file cannot be written; they keep their keys when they are written."""
+        self._first_in_memory = self._next_key
+        self._memory = MemoryOutbox(
+            max_events=self._max_events, max_bytes=self._max_bytes, first_key=self._next_key
+        )
 
     def _open(self, synchronous: str) -> SqliteFile:
         sync = synchronous.lower()
@@ -118,7 +128,7 @@ class SqliteOutbox(Outbox):
             raise ConfigError(f"outbox {exc}") from exc
 
     def _prepare(self) -> None:
-        with self._file.transaction() as connection:
+        with self._file.patiently(), self._file.transaction() as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_USER_VERSION:
                 raise ConfigError(
@@ -130,36 +140,45 @@ class SqliteOutbox(Outbox):
 
     def append(self, entry: NewEntry, *, keep: Collection[int] = ()) -> list[OutboxEntry]:
         with self._lock:
-            self._retry_deletes()
             # What waits in memory is older, so the newer must not overtake it through the file.
-            if not len(self._memory):
-                try:
-                    self._insert(entry)
-                except sqlite3.Error as exc:
-                    self._complain(exc)
-                else:
-                    self._recovered()
-                    return self._evict(keep)
-            return self._memory.append(entry, keep=keep)
+            if self._file.failing:
+                evicted = self._keep(entry, keep)
+                self._file.flush()
+                return evicted if self._file.failing else evicted + self._evict(keep)
+            try:
+                self._insert(entry)
+            except sqlite3.Error as exc:
+                self._file.failed(exc)
+                return self._keep(entry, keep)
+            self._readable()
+            return self._evict(keep)
 
     def _insert(self, entry: NewEntry) -> None:
-        with self._file.transaction():
-            self._connection.execute(
-                "INSERT INTO event (event_id, task_id, server, type, seq, accepted_at_s, body, rank)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    entry.event_id,
-                    entry.task_id,
-                    entry.server,
-                    entry.type,
-                    entry.seq,
-                    entry.accepted_at_s,
-                    entry.body,
-                    rank(entry.type),
-                ),
-            )
+        with self._file.transaction() as connection:
+            connection.execute(_INSERT, _values(self._next_key, entry))
+        self._next_key += 1
         self._count += 1
         self._bytes += len(entry.body)
+
+    def _keep(self, entry: NewEntry, keep: Collection[int]) -> list[OutboxEntry]:
+        if not len(self._memory):
+            self._empty_memory()
+        self._next_key += 1
+        return self._memory.append(entry, keep=keep)
+
+    def _write_kept(self, connection: sqlite3.Connection) -> None:
+        for entry in self._memory.entries():
+            connection.execute(_INSERT, _values(entry.key, entry))
+        for key in self._gone:
+            connection.execute("DELETE FROM event WHERE key = ?", (key,))
+
+    def _kept_is_written(self) -> None:
+        self._gone.clear()  # counted when they were delivered
+        written = self._memory.entries()
+        if written:
+            self._count += len(written)
+            self._bytes += sum(len(entry.body) for entry in written)
+            self._empty_memory()
 
     def _evict(self, keep: Collection[int]) -> list[OutboxEntry]:
         evicted: list[OutboxEntry] = []
@@ -197,46 +216,42 @@ class SqliteOutbox(Outbox):
 
     def remove(self, key: int) -> None:
         with self._lock:
-            if key >= _FIRST_MEMORY_KEY:
+            if len(self._memory) and key >= self._first_in_memory:
                 self._memory.remove(key)
             else:
                 self._delete(key)
 
     def _delete(self, key: int) -> None:
-        """Delete a row; when the disk refuses, remember that it is gone, or it would be sent for ever."""
+        """Delete a row; when it cannot be, remember that it is gone, or it would be sent for ever."""
+        found = None if self._file.failing else self._delete_now(key)
+        if found is None:
+            if key in self._gone:
+                return
+            found = self._read("SELECT length(body) FROM event WHERE key = ?", (key,))
+            self._gone.add(key)
+        for (size,) in found:
+            self._count -= 1
+            self._bytes -= size
+
+    def _delete_now(self, key: int) -> list[tuple[Any, ...]] | None:
         try:
             found = self._connection.execute(
                 "DELETE FROM event WHERE key = ? RETURNING length(body)", (key,)
             ).fetchall()
         except sqlite3.Error as exc:
-            self._complain(exc)
-            if key in self._gone:
-                return
-            found = self._read("SELECT length(body) FROM event WHERE key = ?", (key,))
-            self._gone.add(key)
-        else:
-            self._file.changed()
-            if key in self._gone:  # counted when it was sent
-                self._gone.discard(key)
-                return
-        for (size,) in found:
-            self._count -= 1
-            self._bytes -= size
-
-    def _retry_deletes(self) -> None:
-        for key in list(self._gone):
-            self._delete(key)
-            if key in self._gone:
-                return
+            self._file.failed(exc)
+            return None
+        self._file.changed()
+        return found
 
     def _complain(self, exc: sqlite3.Error) -> None:
-        if not self._failing:
-            self._failing = True
-            logger.error("outbox %s cannot be used (%s); events are kept in memory meanwhile", self.path, exc)
+        if not self._unreadable:
+            self._unreadable = True
+            logger.error("outbox %s cannot be read (%s); what it holds waits there", self.path, exc)
 
-    def _recovered(self) -> None:
-        if self._failing and not self._gone:
-            self._failing = False
+    def _readable(self) -> None:
+        if self._unreadable:
+            self._unreadable = False
             logger.warning("outbox %s can be used again", self.path)
 
     def task_ids(self) -> list[str]:
@@ -263,11 +278,23 @@ class SqliteOutbox(Outbox):
             if self._closed:
                 return
             self._closed = True
+            self._file.last_try()
             lost = len(self._memory)
             if lost:
                 logger.error("outbox %s: %d events that could not be written are lost", self.path, lost)
-            try:
-                self._retry_deletes()
-            finally:
-                if not self._shared:
-                    self._file.close()
+            if not self._shared:
+                self._file.close()
+
+
+def _values(key: int, entry: NewEntry | OutboxEntry) -> tuple[Any, ...]:
+    return (
+        key,
+        entry.event_id,
+        entry.task_id,
+        entry.server,
+        entry.type,
+        entry.seq,
+        entry.accepted_at_s,
+        entry.body,
+        rank(entry.type),
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import sqlite3
@@ -13,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from robot_mcp_kit.errors import ConfigError
+from robot_mcp_kit.loops import running_loop
 
 logger = logging.getLogger(__name__)
 
 SYNC_MODES = ("normal", "full")
 _WAIT_FOR_FILE_S = 0.5
+WAIT_S = 0.005
+"""How long a statement waits for another program that writes: a stop may be waiting behind it."""
+RETRY_S = 2.0
+"""How long nothing is tried after a failed write."""
 _CHECKPOINT_CHANGES = 500
 """So many changed rows are copied from the log into the file at a time; some megabytes of log."""
 _KEPT_LOG_BYTES = 4_000_000
@@ -38,13 +45,22 @@ class SqliteFile:
             everybody else out until this object is closed or the process dies.
         sync: SQLite's ``normal`` (a killed process loses nothing) or ``full`` (nor does a power cut).
         owner: how this process is called in the error that another one gets.
+        wait_s: how long a statement waits, once the file is open, while another program writes to it. The
+            event loop stands still meanwhile.
 
     Raises:
         DamagedFileError: it is damaged or no SQLite file. (A ConfigError.)
         ConfigError: another process has the file (named), or it cannot be created. (A ValueError.)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, sync: str = "normal", owner: str = "") -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sync: str = "normal",
+        owner: str = "",
+        wait_s: float = WAIT_S,
+    ) -> None:
         if sync not in SYNC_MODES:
             raise ConfigError(f"sync: {sync!r} is none of {', '.join(SYNC_MODES)}")
         self.path = Path(path).expanduser()
@@ -52,9 +68,16 @@ class SqliteFile:
         """Held during each transaction; whoever uses :attr:`connection` directly holds it too."""
         self._riders: list[Rider] = []
         self._after: list[Callable[[], None]] = []
+        self.failing = False
+        """What the stores keep could not be written, and nothing has been written since."""
+        self._retry: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
+        self._last_try_is_over = False
+        self._closed = False
+        self._wait_s = wait_s
         self._owner = self.path.with_name(f"{self.path.name}.owner")
         self._lock_file: sqlite3.Connection | None = None
         self.connection = self._open(sync)
+        _set_wait(self.connection, wait_s)
         self.checkpoints = Checkpoints(self.path, self.lock)
         with contextlib.suppress(OSError):  # only words for a person
             self._owner.write_text(f"process {os.getpid()}{f', {owner}' if owner else ''}")
@@ -102,7 +125,7 @@ class SqliteFile:
         Raises:
             ConfigError: the tables are of another version.
         """
-        with self.transaction() as connection:
+        with self.patiently(), self.transaction() as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS schema_version (store TEXT PRIMARY KEY, version INTEGER NOT NULL)"
                 " STRICT"
@@ -152,6 +175,85 @@ class SqliteFile:
             for done in self._after:
                 done()
             self.changed()
+            self._works()
+
+    @contextlib.contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Wait longer for another program that writes: while opening and closing, when nothing runs."""
+        with self.lock:
+            _set_wait(self.connection, _WAIT_FOR_FILE_S)
+            try:
+                yield
+            finally:
+                _set_wait(self.connection, self._wait_s)
+
+    # -- while it cannot be written -----------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what rides along. Costs nothing while a retry is due; never raises what SQLite does."""
+        with self.lock:
+            if self._retry is not None and self._retry[0].is_running():
+                return
+            try:
+                with self.transaction():
+                    pass  # what is kept rides along
+            except sqlite3.Error as error:
+                self.failed(error)
+
+    def failed(self, error: sqlite3.Error) -> None:
+        """Tell that something was not written that a store keeps and lets ride along.
+
+        Until something is written, :attr:`failing` is true, and one timer tries again.
+        """
+        with self.lock:
+            if not self.failing:
+                self.failing = True
+                logger.error(
+                    "%s cannot be written (%s); what happens is kept in memory, and it is tried again",
+                    self.path,
+                    error,
+                )
+            loop = running_loop()
+            if loop is None or self._closed or (self._retry is not None and self._retry[0].is_running()):
+                return
+            # Not with the log fields of whoever met the fault first.
+            timer = loop.call_later(RETRY_S, self._try_again, context=contextvars.Context())
+            self._retry = (loop, timer)
+
+    def _try_again(self) -> None:
+        with self.lock:
+            self._retry = None
+            if not self._closed:
+                self.flush()
+
+    def _works(self) -> None:
+        if not self.failing:
+            return
+        self.failing = False
+        self._forget_retry()
+        logger.warning("%s can be written again, and what was kept is written", self.path)
+
+    def _forget_retry(self) -> None:
+        retry, self._retry = self._retry, None
+        if retry is not None and retry[0] is running_loop():
+            retry[1].cancel()  # elsewhere it finds nothing to do
+
+    def last_try(self) -> None:
+        """Before the close: write what could not be written, waiting for other programs once (0.5 s)."""
+        with self.lock:
+            if not self.failing or self._last_try_is_over or self._closed:
+                return
+            self._last_try_is_over = True
+            self._forget_retry()
+            try:
+                with self.patiently(), self.transaction():
+                    pass
+            except sqlite3.Error as error:
+                logger.error(
+                    "%s could not be written to the end (%s); what happened meanwhile is not in it",
+                    self.path,
+                    error,
+                )
 
     def changed(self) -> None:
         """Tell of what was written outside :meth:`transaction`, or the log grows for ever."""
@@ -159,8 +261,11 @@ class SqliteFile:
 
     def close(self) -> None:
         """Let the file go. Harmless when repeated."""
+        self.last_try()
         self.checkpoints.close()
         with self.lock:
+            self._closed = True
+            self._forget_retry()
             self.connection.close()
             with contextlib.suppress(OSError):
                 self._owner.unlink()
@@ -224,6 +329,7 @@ class Checkpoints:
         # Waits for nobody and holds up nobody. The log begins anew when nothing was written meanwhile.
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         if self._path.with_name(f"{self._path.name}-wal").stat().st_size > _MAX_LOG_BYTES:
+            _set_wait(connection, 0.0)  # whoever writes waits behind this
             with self._lock:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -248,6 +354,10 @@ def is_held(path: Path) -> bool:
             return True
         raise
     return False
+
+
+def _set_wait(connection: sqlite3.Connection, seconds: float) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
 
 
 def _locked(path: Path) -> sqlite3.Connection:

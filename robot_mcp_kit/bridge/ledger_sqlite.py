@@ -8,7 +8,6 @@ either an open goal, which is adopted, or a finished task whose last event waits
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 import time
 from collections.abc import Callable
@@ -29,8 +28,6 @@ from robot_mcp_kit.journal import SavedTask, TaskJournal
 from robot_mcp_kit.loops import running_loop
 from robot_mcp_kit.models import TaskInfo
 from robot_mcp_kit.sqlite_file import SqliteFile
-
-logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -71,7 +68,6 @@ _GOAL = (
 )
 _TASK = "info, seq, fired, cancel_accepted"
 _PRUNE_EVERY = 50
-_RETRY_S = 5.0
 # A restart finds these out by itself, or something that is written follows at once.
 _LAZY = frozenset({RunState.WAITING_FOR_SERVER, RunState.WAITING_FOR_TURN, RunState.EXECUTING})
 
@@ -79,7 +75,9 @@ _LAZY = frozenset({RunState.WAITING_FOR_SERVER, RunState.WAITING_FOR_TURN, RunSt
 class SqliteLedger(Ledger, TaskJournal):
     """Goals and tasks on disk.
 
-    A commit outlives a killed process always, a power cut when the file syncs ``full``.
+    A commit outlives a killed process always, a power cut when the file syncs ``full``. While the file cannot
+    be written, what is staged and noted stays in memory and is written in one piece as soon as it can be;
+    :meth:`record` and :meth:`update` raise.
 
     Args:
         file: the open file; its owner closes it, after the last use of the ledger.
@@ -106,13 +104,12 @@ class SqliteLedger(Ledger, TaskJournal):
         self._tasks: dict[str, SavedTask] = {}
         self._riding: tuple[dict[str, Change], dict[str, SavedTask]] = ({}, {})
         self._flush_is_due = False
-        self._failing = False
         self._records = 0
         file.migrate("ledger", SCHEMA_VERSION, _SCHEMA)
         found = file.connection.execute("SELECT task_id FROM task WHERE state = 'running'")
         self._running: set[str] = {task_id for (task_id,) in found}
         file.ride_along(self._write_staged, self._staged_is_written)
-        with file.transaction() as connection:
+        with file.patiently(), file.transaction() as connection:
             self._prune(connection)
 
     # -- goals ------------------------------------------------------------------------------------
@@ -264,16 +261,7 @@ class SqliteLedger(Ledger, TaskJournal):
         with self._file.lock:
             if not self._tasks and not any(self._may_be_written(*item) for item in self._notes.items()):
                 return
-        try:
-            with self._file.transaction():
-                pass  # what is staged rides along
-        except sqlite3.Error as error:
-            if not self._failing:
-                self._failing = True
-                logger.error("the ledger %s cannot be written (%s); trying again", self._file.path, error)
-            loop = running_loop()
-            if loop is not None:
-                loop.call_later(_RETRY_S, self.flush)
+        self._file.flush()
 
     def _flush_soon(self) -> None:
         """In a moment, so that what is on its way to the robot leaves first."""
@@ -320,9 +308,6 @@ class SqliteLedger(Ledger, TaskJournal):
         self._riding = ({}, {})
         self._notes = {key: change for key, change in self._notes.items() if notes.get(key) is not change}
         self._tasks = {key: task for key, task in self._tasks.items() if tasks.get(key) is not task}
-        if self._failing:
-            self._failing = False
-            logger.warning("the ledger %s can be written again", self._file.path)
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Forget old ends, and the outcomes of tasks that no row stands for."""

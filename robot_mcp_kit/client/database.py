@@ -12,6 +12,9 @@ from typing import Protocol
 
 from robot_mcp_kit.sqlite_file import SqliteFile
 
+_WAIT_S = 0.5
+"""Nothing here moves a robot, and it costs more to take an event again than to wait for its place."""
+
 
 class Database(Protocol):
     """Transactions on one connection; :class:`~robot_mcp_kit.sqlite_file.SqliteFile` is one."""
@@ -74,4 +77,4 @@ def open_database(path: str | os.PathLike[str] | None, *, sync: str = "normal") 
     Raises:
         ConfigError: another process has the file, or it is damaged or cannot be made. (A ValueError.)
     """
-    return MemoryDatabase() if path is None else SqliteFile(path, sync=sync, owner="chat app")
+    return MemoryDatabase() if path is None else SqliteFile(path, sync=sync, owner="chat app", wait_s=_WAIT_S)

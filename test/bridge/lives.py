@@ -12,13 +12,14 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import httpx
+import pytest
 
 from robot_mcp_kit.bridge.base import (
     ActionPort,
@@ -35,7 +36,7 @@ from robot_mcp_kit.models import TaskEvent, TaskInfo
 from robot_mcp_kit.outbox_sqlite import SqliteOutbox
 from robot_mcp_kit.skills.config import parse_config
 from robot_mcp_kit.skills.registry import build_skills
-from robot_mcp_kit.sqlite_file import SqliteFile
+from robot_mcp_kit.sqlite_file import RETRY_S, SqliteFile
 from robot_mcp_kit.tasks import TaskManager
 from robot_mcp_kit.testing.clock import FakeClock, settle
 from robot_mcp_kit.testing.open_guard import open_guard
@@ -276,3 +277,44 @@ def told(world: World, life: Life, task_id: str) -> list[dict[str, Any]]:
     known = {event.event_id: json.loads(event.model_dump_json()) for event in world.chat.of(task_id)}
     known.update({body["event_id"]: body for (raw,) in waiting for body in [json.loads(raw)]})
     return sorted(known.values(), key=lambda body: int(body["seq"]))
+
+
+@dataclass
+class Retries:
+    """The timers after failed writes: they fire when the test says so."""
+
+    due: list[asyncio.TimerHandle] = field(default_factory=list)
+
+    def pending(self) -> int:
+        """How many would fire."""
+        return sum(not timer.cancelled() for timer in self.due)
+
+    def fire(self) -> None:
+        """Let all that are due now fire; what they start again stays."""
+        due, self.due = self.due, []
+        for timer in due:
+            if not timer.cancelled():
+                timer._run()
+
+
+def hold_retries(monkeypatch: pytest.MonkeyPatch) -> Retries:
+    """Take the running loop's retries of writes into the test's own hands."""
+    loop, retries = asyncio.get_running_loop(), Retries()
+    real = loop.call_later
+
+    def call_later(delay: float, callback: Callable[..., None], *args: Any, **more: Any) -> Any:
+        if delay != RETRY_S:
+            return real(delay, callback, *args, **more)
+        retries.due.append(asyncio.TimerHandle(loop.time() + delay, callback, args, loop, **more))
+        return retries.due[-1]
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    return retries
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Somebody else's program is in the middle of writing to the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield

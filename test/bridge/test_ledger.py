@@ -57,8 +57,8 @@ def crash(path: Path, name: str = "left.db") -> Path:
 def open_file(tmp_path: Path) -> Iterator[Callable[..., SqliteFile]]:
     opened: list[SqliteFile] = []
 
-    def open_it(path: Path | None = None, **more: str) -> SqliteFile:
-        opened.append(SqliteFile(path or tmp_path / "ledger.db", **more))
+    def open_it(path: Path | None = None, *, sync: str = "normal") -> SqliteFile:
+        opened.append(SqliteFile(path or tmp_path / "ledger.db", sync=sync))
         return opened[-1]
 
     yield open_it

@@ -12,7 +12,7 @@ from robot_mcp_kit.outbox import DEFAULT_MAX_EVENTS
 from robot_mcp_kit.skills.base import GoalStatus
 
 from .conftest import nav_feedback, nav_result, settle
-from .lives import World, told
+from .lives import World, hold_retries, locked, told
 
 KITCHEN = {"place": "kitchen"}
 QUARTER_HOUR_S = 900
@@ -90,3 +90,49 @@ async def test_a_ledger_damaged_under_a_running_bridge_refuses_starts_and_nothin
     assert world.port.requests("cancel") == [goal.goal_id]
     assert life.info(info.task_id).state == "cancelled"
     assert "cannot be written" in caplog.text
+
+
+async def test_while_another_program_writes_to_the_ledger_the_bridge_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B28, B22: starts are refused; progress, polling and a stop do not even try to write; then all is there,
+    in order.
+    """
+    life = world.begin()
+    info = await life.bridge.start("navigate_to", KITCHEN)
+    goal = await world.port.next_goal()
+    await settle()
+    world.chat.deaf = True
+    retries = hold_retries(monkeypatch)
+    statements: list[str] = []
+    with locked(life.path):
+        goal.feedback(nav_feedback(1.0, 10.0, x_m=1.0))
+        await world.pass_time(1.0)
+        life.file.connection.set_trace_callback(statements.append)
+        for second in range(2, 12):
+            goal.feedback(nav_feedback(float(second), 12.0 - second, x_m=float(second)))
+            await world.pass_time(1.0)
+        progress = life.info(info.task_id).progress
+        assert progress is not None
+        assert progress["distance_m"] == pytest.approx(1.0)
+        report = await life.bridge.stop("that is enough")
+        assert report.all_confirmed is True
+        assert world.port.requests("cancel") == [goal.goal_id]
+        assert life.info(info.task_id).state == "cancelled"
+        assert {statement.split()[0] for statement in statements} <= {"SELECT"}
+        with pytest.raises(TaskError) as refused:
+            await life.bridge.start("navigate_to", KITCHEN)
+        assert refused.value.error_code == "BRIDGE_LEDGER_UNAVAILABLE"
+        assert world.port.requests("send") == [goal.goal_id], "nothing was sent"
+        assert retries.pending() == 1
+    retries.fire()
+    assert retries.pending() == 0
+    seqs = [body["seq"] for body in told(world, life, info.task_id)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert len(seqs) > 5
+    assert life.ledger.open_rows() == []
+    assert [(task.info.task_id, task.info.state) for task in life.ledger.ended_tasks(10)] == [
+        (info.task_id, "cancelled")
+    ]
+    assert caplog.text.count("cannot be written") == 1
+    assert caplog.text.count("can be written again") == 1

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -265,50 +266,106 @@ def test_a_place_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
         SqliteOutbox(tmp_path / "outbox.db", synchronous="OFF")
 
 
-class FullDisk:
-    """Stands before the connection and refuses writes while the disk is full."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self.full = False
-
-    def execute(self, statement: str, *args: Any) -> sqlite3.Cursor:
-        if self.full and statement.startswith(("INSERT", "DELETE")):
-            raise sqlite3.OperationalError("database or disk is full")
-        return self._connection.execute(statement, *args)
-
-    def close(self) -> None:
-        self._connection.close()
+@contextmanager
+def unwritable(outbox: SqliteOutbox, why: str) -> Iterator[None]:
+    """Until the end of the block, the file refuses what is written."""
+    if why == "locked":
+        with closing(sqlite3.connect(outbox.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+    else:
+        outbox._file.connection.execute("PRAGMA query_only = 1")
+        yield
+        outbox._file.connection.execute("PRAGMA query_only = 0")
 
 
-def test_a_full_disk_loses_nothing_and_sends_nothing_twice(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("why", ["locked", "read-only"])
+def test_a_file_that_cannot_be_written_loses_nothing_and_sends_nothing_twice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
-    """K131: new events wait in memory, delivered ones are not sent again, order holds later."""
+    """K131, B28: new events wait in memory, delivered ones are not sent again, order holds later."""
     outbox = SqliteOutbox(tmp_path / "outbox.db")
-    disk = outbox._connection = FullDisk(outbox._connection)  # type: ignore[assignment]
     for seq in (1, 2, 3):
         outbox.append(entry(seq))
-    disk.full = True
-    head = outbox.head("t")
-    assert head is not None
-    outbox.remove(head.key)  # delivered, but the row cannot be deleted
-    outbox.remove(head.key)
-    outbox.append(entry(4))
-    assert len(outbox) == 3
-    head = outbox.head("t")
-    assert head is not None
-    assert head.seq == 2
-    disk.full = False
-    outbox.append(entry(5))
-    assert contents(outbox) == {"t": [2, 3, 4, 5]}
-    assert len(outbox) == 0
-    assert sum("cannot be used" in r.getMessage() for r in caplog.records) == 1
+    with unwritable(outbox, why):
+        head = outbox.head("t")
+        assert head is not None
+        outbox.remove(head.key)  # delivered, but the row cannot be deleted
+        outbox.remove(head.key)
+        outbox.append(entry(4))
+        assert len(outbox) == 3
+        head = outbox.head("t")
+        assert head is not None
+        assert head.seq == 2
+        outbox.append(entry(5))
     outbox.append(entry(6))
-    assert any("used again" in r.getMessage() for r in caplog.records)
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("cannot be written" in words for words in said) == 1
+    assert sum("can be written again" in words for words in said) == 1
+    assert len(outbox) == 5
+    rows = outbox._file.connection.execute("SELECT seq FROM event ORDER BY key").fetchall()
+    assert rows == [(2,), (3,), (4,), (5,), (6,)], "nothing waits in memory any more"
     outbox.close()
     again = SqliteOutbox(tmp_path / "outbox.db")
-    assert contents(again) == {"t": [6]}
+    assert contents(again) == {"t": [2, 3, 4, 5, 6]}
+    again.close()
+
+
+def test_an_event_keeps_its_key_when_it_moves_from_memory_to_the_file(tmp_path: Path) -> None:
+    """K131: it may be on its way to the chat app at that moment, and is then removed by that key."""
+    outbox = SqliteOutbox(tmp_path / "outbox.db")
+    outbox.append(entry(1, "a"))
+    with unwritable(outbox, "locked"):
+        outbox.append(entry(1, "b"))
+        outbox.append(entry(2, "b"))
+        under_way = outbox.head("b")
+        assert under_way is not None
+        gone = outbox.head("a")
+        assert gone is not None
+        outbox.remove(gone.key)
+    outbox.append(entry(3, "b"))
+    assert outbox.head("b") == under_way
+    outbox.remove(under_way.key)
+    assert len(outbox) == 2
+    with unwritable(outbox, "locked"):
+        outbox.append(entry(4, "b"))
+        head = outbox.head("b")
+        assert head is not None
+        assert head.key > under_way.key
+    assert contents(outbox) == {"b": [2, 3, 4]}
+    outbox.close()
+
+
+def test_bounds_hold_again_once_the_file_can_be_written(tmp_path: Path) -> None:
+    """K130: and what has to go is returned, so that its loss is told."""
+    outbox = SqliteOutbox(tmp_path / "outbox.db", max_events=3)
+    for seq in (1, 2, 3):
+        outbox.append(entry(seq))
+    with unwritable(outbox, "locked"):
+        assert outbox.append(entry(4)) == []
+        assert outbox.append(entry(5, kind="task_done")) == []
+    assert [lost.seq for lost in outbox.append(entry(6))] == [1, 2, 3]
+    assert contents(outbox) == {"t": [4, 5, 6]}
+    outbox.close()
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_the_close_tries_once_more_and_counts_what_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, still: bool
+) -> None:
+    """B29: bounded, whatever another program does."""
+    outbox = SqliteOutbox(tmp_path / "outbox.db")
+    outbox.append(entry(1))
+    with unwritable(outbox, "locked"):
+        for seq in (2, 3):
+            outbox.append(entry(seq))
+        if still:
+            outbox.close()
+    outbox.close()
+    assert ("2 events that could not be written are lost" in caplog.text) is still
+    assert ("could not be written to the end" in caplog.text) is still
+    again = SqliteOutbox(tmp_path / "outbox.db")
+    assert contents(again) == {"t": [1] if still else [1, 2, 3]}
     again.close()
 
 
