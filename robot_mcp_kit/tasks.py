@@ -492,6 +492,11 @@ class TaskManager:
                     )
                 self._finish(record, record.cancelled)
 
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`aclose` was called, so that nothing is started any more."""
+        return self._closed
+
     async def aclose(self) -> None:
         """Cancel everything that runs, together, and start nothing more. Idempotent; the poster stays open
         (K98).

@@ -166,6 +166,9 @@ class TaskTopics:
         self._ros.hand_over(lambda: self._watched_on_loop(payload))
 
     def _watched_on_loop(self, payload: dict[str, Any]) -> None:
+        if self._manager.closed:  # the node ends: motions first, these topics later
+            logger.debug("an observation on ~/watch_events came while closing; it was dropped")
+            return
         try:
             self._watched.put_nowait(payload)
         except asyncio.QueueFull:

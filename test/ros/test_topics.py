@@ -150,6 +150,25 @@ async def test_what_another_node_saw_becomes_a_watch_event(stage: Stage) -> None
     assert stage.listener.events[-1].task_id != task.task_id, "a cancelled watcher is followed by a new one"
 
 
+async def test_what_another_node_sees_while_the_bridge_closes_is_dropped(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B29: the tasks are closed before the topics, and the others go on publishing."""
+    from robot_mcp_kit_msgs.msg import WatchEvent
+
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
+    caplog.set_level("DEBUG", "robot_mcp_kit.ros.topics")
+    await stage.manager.aclose()
+    for number in (1, 2, 3):
+        message = WatchEvent(source="camera", payload_json=json.dumps({"person": number}))
+        await stage.side.thread.call(lambda m=message: stage.listener.watch.publish(m))
+    await _until(lambda: faults or len([r for r in caplog.records if "dropped" in r.message]) == 3)
+    assert faults == []
+    assert {record.levelname for record in caplog.records if "dropped" in record.message} == {"DEBUG"}
+    assert stage.manager.list() == []
+
+
 async def test_diagnostics_tell_missing_servers_and_dropped_events(stage: Stage) -> None:
     """B36."""
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
