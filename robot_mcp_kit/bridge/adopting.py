@@ -121,9 +121,7 @@ class Adoption:
             elif await self._follow(row, saved):
                 followed.append(row.task_id)
         for stray in self._ledger.tasks_without_goal():
-            self._manager.adopt(
-                stray, _failing(bridge_failure(RESTARTED, action="the robot", detail=NOT_SENT))
-            )
+            self._manager.adopt(stray, _failing(_without_goal(stray)))
         return followed
 
     def _give_up(self, row: LedgerRow, saved: SavedTask | None, detail: str) -> None:
@@ -220,6 +218,16 @@ def _spec(skill: Skill, row: LedgerRow) -> GoalSpec:
     if isinstance(skill, GoneSkill):
         return GoalSpec({}, _words(row))
     return skill.goal(parse_arguments(skill.arguments, row.arguments))
+
+
+def _without_goal(stray: SavedTask) -> TaskFailure:
+    """For a task that never had a goal written down: a watch, or one whose start broke off."""
+    failure = bridge_failure(RESTARTED, action=stray.info.tool)
+    message = (
+        f"The bridge restarted, which ended the task of {stray.info.tool}. It had no goal for the robot, and "
+        "nothing moved for it."
+    )
+    return failure.model_copy(update={"message": message})
 
 
 def _words(row: LedgerRow) -> str:

@@ -13,6 +13,7 @@ from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.base import GoalStatus
+from robot_mcp_kit.tasks import TaskContext
 from robot_mcp_kit.testing.clock import settle
 
 from .conftest import CONFIG, nav_feedback, nav_result
@@ -137,6 +138,31 @@ async def test_a_goal_that_had_not_left_never_leaves(world: World) -> None:
     assert len(world.chat.of(info.task_id, "task_failed")) == 1
     again = await life.bridge.start("navigate_to", KITCHEN, idempotency_key="k")
     assert again.task_id == info.task_id, "the same key starts nothing"
+
+
+async def test_a_task_without_a_goal_is_told_to_have_moved_nothing(world: World) -> None:
+    """B24: a watch ends with its process; its words must not look like a motion to begin again."""
+    life = world.begin()
+
+    async def watch(context: TaskContext) -> dict[str, Any]:
+        await context.emit({"person": 1})
+        await asyncio.get_running_loop().create_future()
+        return {}
+
+    info = life.manager.start("watch_events", watch)
+    await settle()
+    life = await world.adopted()
+    failure = life.info(info.task_id).failure
+    assert failure is not None
+    assert failure.error_code == "ROS_BRIDGE_RESTARTED"
+    assert "watch_events" in failure.message
+    assert "no goal" in failure.message
+    assert "nothing moved" in failure.message
+    assert "start it again" not in failure.message
+    assert "while it had a goal" not in failure.message
+    assert [e.payload["error_code"] for e in world.chat.of(info.task_id, "task_failed")] == [
+        "ROS_BRIDGE_RESTARTED"
+    ]
 
 
 async def test_a_goal_that_the_server_takes_late_is_followed(world: World) -> None:
