@@ -31,7 +31,7 @@ class GuardedRun(RunCore):
     clearance: Clearance | None = None
     """Of the goal; ``None`` for a goal of before a restart that the trail does not know."""
     halted: TaskFailure | None = None
-    """Why the motion was stopped for safety: the task fails with this."""
+    """Why the motion was stopped, for safety or after too long a time: the task fails with this."""
     _hold: Hold | None = None
 
     def _be_overdue(self) -> asyncio.Future[None]:

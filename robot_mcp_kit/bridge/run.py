@@ -356,8 +356,10 @@ class GoalRun(GuardedRun):
         if self.cancel_requested:
             got = await first_of(self._clock, asking, self._fault)
         if got is None:
-            await first_of(self._clock, self._canceller.send(goal_id), timeout_s=2.0)
-            self._fail("ROS_RESULT_TIMEOUT", seconds=f"{limit_s:g}")
+            # The task fails within the grace; the goal is followed until it has ended, so that no other one
+            # moves the same part before.
+            self.halt(self._bridge_failure("ROS_RESULT_TIMEOUT", seconds=f"{limit_s:g}"))
+            got = await first_of(self._clock, asking, self._fault)
         if got is self._fault:
             raise RunFailed(self._fault.result())
         error = error_of(asking)
@@ -450,7 +452,8 @@ class GoalRun(GuardedRun):
     def _report_stop(self, ctx: TaskContext) -> None:
         ended = self.state is RunState.ENDED
         if not ended:
-            self.stop = Stop(False, self._bridge_failure("ROS_CANCEL_UNCONFIRMED").message)
+            unconfirmed = self._bridge_failure("ROS_CANCEL_UNCONFIRMED").message
+            self.stop = Stop(False, str(self._refusal.get("note") or unconfirmed))
             logger.error(
                 "task %s: the stop is not confirmed by %s; still waiting for it",
                 self.task_id,
@@ -460,7 +463,8 @@ class GoalRun(GuardedRun):
         if self.stop is None:
             # The goal had ended on its own before the cancel came.
             self.stop = Stop(True, "The goal had already ended.")
-        finish_now(ctx.progress({**self._lane.last_payload, **self.stop.payload(ended=ended)}))
+        told = {} if ended else self._refusal
+        finish_now(ctx.progress({**self._lane.last_payload, **told, **self.stop.payload(ended=ended)}))
 
     async def _cancel_when_back(self) -> None:
         """A server that was only out of sight may still drive a goal that was reported as failed."""

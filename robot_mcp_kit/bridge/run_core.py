@@ -95,6 +95,8 @@ class RunCore:
             self._cancel_refused,
             on_unknown=lambda: self._question.ask_again(),
         )
+        self._refusal: dict[str, Any] = {}
+        """The server's last answer to a cancel, when it does not stop the goal (B23)."""
         self._ctx: TaskContext | None = None
         self._preempted = False
         """Cancelled for another task's sake, and not by its own caller."""
@@ -218,7 +220,7 @@ class RunCore:
     def _cancel_refused(self, code: int, words: str) -> None:
         if self.state is not RunState.CANCELLING:
             return
-        told = {"cancel_code": code, "cancel_error": "ROS_CANCEL_REJECTED", "note": words}
+        told = self._refusal = {"cancel_code": code, "cancel_error": "ROS_CANCEL_REJECTED", "note": words}
         if self._ctx is None:
             self._around.annotate(self.task_id, told)
         else:

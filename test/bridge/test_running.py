@@ -262,3 +262,24 @@ async def test_a_task_longer_than_allowed_is_cancelled_and_fails() -> None:
     assert rig.code(task_id) == "ROS_RESULT_TIMEOUT"
     assert rig.port.requests("cancel") == [goal.goal_id]
     await take_down(rig)
+
+
+async def test_no_other_goal_moves_the_same_part_before_one_that_took_too_long_has_ended() -> None:
+    """B8: its task fails after the grace at the latest; what it moves may move on."""
+    from .conftest import make_rig, take_down
+
+    rig = make_rig(policy="refuse", result_timeout_s="60.0")
+    task_id, goal = await rig.accepted()
+    rig.port.cancel_policy = "agree"
+    await rig.clock.advance(61.0)
+    assert rig.bridge.running() == [task_id]
+    await rig.clock.advance(6.0)
+    assert rig.code(task_id) == "ROS_RESULT_TIMEOUT"
+    assert rig.bridge.running() == [task_id], "it is followed on"
+    second = await rig.start()
+    await settle()
+    assert len(rig.port.goals) == 1
+    goal.finish(GoalStatus.CANCELED)
+    await rig.port.next_goal(2)
+    assert rig.info(second.task_id).state == "running"
+    await take_down(rig)

@@ -402,3 +402,20 @@ async def test_a_cancel_request_that_raises_does_not_end_the_watch(rig: Rig) -> 
     progress = rig.info(task_id).progress
     assert progress is not None
     assert progress["stop_confirmed"] is True
+
+
+@pytest.mark.parametrize(("policy", "code"), [("reject", 1), ("refuse", 0)])
+async def test_a_refused_cancel_stays_in_the_record(rig: Rig, policy: Any, code: int) -> None:
+    """B23, D35: also after the grace, in the task and in the stop's report."""
+    task_id, _ = await rig.accepted()
+    rig.port.cancel_policy = policy
+    stopping = asyncio.ensure_future(rig.bridge.stop("enough"))
+    await settle()
+    await rig.clock.advance(6.0)
+    report = await stopping
+    assert not report.all_confirmed
+    assert "refused to stop the goal" in report.tasks[0].note
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert (progress["cancel_code"], progress["cancel_error"]) == (code, "ROS_CANCEL_REJECTED")
+    assert progress["stop_confirmed"] is False
