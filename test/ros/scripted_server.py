@@ -4,10 +4,12 @@ In:  {"do": "accept", "value": true|false}      answer to the next goals (defaul
      {"do": "cancel_answer", "value": true|false}
      {"do": "feedback", "goal": HEX, "count": N, "period_s": S}
      {"do": "finish", "goal": HEX, "as": "succeed"|"abort"|"canceled", "sequence": [..]}
+     {"do": "bounce"}                            destroy the server and make it anew, in the same node
      {"do": "exit"}                              leave without a word (os._exit)
 Out: {"event": "ready"} {"event": "told", "do": "accept"|"cancel_answer", "value": true|false}
      {"event": "goal", "goal": HEX, "order": N, "t": MONOTONIC}
      {"event": "cancel", "goal": HEX, "t": MONOTONIC} {"event": "finished", "goal": HEX}
+     {"event": "bounced"}
 An order of 0 succeeds at once by itself.
 """
 
@@ -34,16 +36,27 @@ class Server:
         self.orders: dict[str, queue.Queue] = {}
         self.out = threading.Lock()
         self.node = rclpy.create_node("scripted_server")
-        self.server = ActionServer(
+        self.executor = MultiThreadedExecutor(num_threads=64)
+        self.executor.add_node(self.node)
+        self.action_name, self.result_timeout_s = action_name, result_timeout_s
+        self.server = self.make()
+
+    def make(self) -> ActionServer:
+        return ActionServer(
             self.node,
             Fibonacci,
-            action_name,
+            self.action_name,
             self.execute,
             goal_callback=self.on_goal,
             cancel_callback=self.on_cancel,
             callback_group=ReentrantCallbackGroup(),
-            result_timeout=result_timeout_s,
+            result_timeout=self.result_timeout_s,
         )
+
+    def bounce(self) -> None:
+        self.server.destroy()
+        self.server = self.make()
+        self.say(event="bounced")
 
     def say(self, **event: object) -> None:
         with self.out:
@@ -83,6 +96,8 @@ class Server:
             elif step["do"] == "cancel_answer":
                 self.accept_cancel = step["value"]
                 self.say(event="told", **step)
+            elif step["do"] == "bounce":
+                self.executor.create_task(self.bounce)
             elif step["do"] == "exit":
                 os._exit(0)
             else:
@@ -93,12 +108,10 @@ class Server:
 def main() -> None:
     rclpy.init()
     server = Server(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10)
-    executor = MultiThreadedExecutor(num_threads=64)
-    executor.add_node(server.node)
     threading.Thread(target=server.obey, daemon=True).start()
     server.say(event="ready")
     with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
-        executor.spin()
+        server.executor.spin()
     # An ordinary end leaves the graph at once; a process that just vanishes is missed for 20 s.
     server.server.destroy()
     server.node.destroy_node()
