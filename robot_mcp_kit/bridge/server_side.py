@@ -140,6 +140,7 @@ class ResultQuestion:
     async def _ask(self, goal_id: UUID) -> GoalResult:
         asked: list[asyncio.Task[GoalResult]] = []
         doubted_s: float | None = None
+        period_s: float | None = None
         again = asyncio.ensure_future(self._again.wait())
         try:
             while True:
@@ -152,7 +153,6 @@ class ResultQuestion:
                     await asyncio.wait({old})
                 del asked[1:]
                 asked.append(asyncio.create_task(self._port.get_result(goal_id)))
-                period_s = None if doubted_s is None else DOUBT_PERIOD_S
                 while True:
                     got = await first_of(self._clock, *asked, again, timeout_s=period_s)
                     answered = next((question for question in asked if question is got), None)

@@ -28,6 +28,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def test_a_server_made_anew_without_a_gap_ends_the_task(rig: Rig) -> None:
     """B26: it was never asked for the goal, so it has to be asked now."""
     task_id, goal = await rig.accepted()
+    await rig.clock.advance(5.0)
     rig.port.come_back()
     await rig.clock.advance(1.0)
     failure = rig.info(task_id).failure
@@ -40,11 +41,10 @@ async def test_a_server_made_anew_without_a_gap_ends_the_task(rig: Rig) -> None:
 
 async def test_a_server_made_anew_right_after_the_acceptance_is_noticed(rig: Rig) -> None:
     """The goal leaves for the servers of that moment, not for those of the first look."""
-    info = await rig.start()
-    await rig.port.next_goal()
+    task_id, _ = await rig.accepted()
     rig.port.come_back()
     await rig.clock.advance(1.0)
-    assert rig.code(info.task_id) == "ROS_RESULT_EXPIRED"
+    assert rig.code(task_id) == "ROS_RESULT_EXPIRED"
 
 
 async def test_a_respawned_server_is_believed_once_the_dead_one_is_out_of_sight(rig: Rig) -> None:
