@@ -4,15 +4,16 @@ Importing the bridge costs two to three seconds of processor time, the simulated
 starts some hundreds of them. :func:`install` lets ``subprocess.Popen`` (and so asyncio's subprocesses) have
 those of this project forked from one warm process. What comes of it is what a cold start gives: a process of
 its own, child of the one that asked, with the arguments, environment, folder, session and files that it was
-started with. rclpy is imported but not initialised before the fork. Everything else starts as ever, and
-``ROBOT_MCP_KIT_COLD_START=1`` switches it off; the demo's parts, the benches and the processes that
-processes start are always cold.
+started with; only its C libraries are not told of its end. rclpy is imported but not initialised before the
+fork. Everything else starts as ever, and ``ROBOT_MCP_KIT_COLD_START=1`` switches it off (for one process
+too); the demo's parts, the benches and the processes that processes start are always cold.
 
 Linux only; elsewhere, or on a Python whose ``Popen`` looks different inside, every start is cold.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 PRELOADED = (
@@ -208,7 +209,7 @@ def serve(ours: socket.socket) -> tuple[dict[str, Any], list[int]]:
             os.close(fd)
 
 
-def become(request: dict[str, Any], files: list[int]) -> None:
+def become(request: dict[str, Any], files: list[int]) -> NoReturn:
     """Run as what was asked for, in the child."""
     if request["session"]:
         os.setsid()
@@ -225,6 +226,29 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     sys.stdout = _writer(1, at_once=at_once)
     sys.stderr = _writer(2, at_once=at_once, errors="backslashreplace")
+    try:
+        _run(request)
+        code: object = 0
+    except SystemExit as error:
+        code = error.code
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # The tracing library that ROS brings ends its threads when the process does; the fork has not got them.
+    os._exit(code or 0)
+
+
+def _run(request: dict[str, Any]) -> None:
     _, first, *rest = request["words"]
     if first == "-m":
         module, *rest = rest
