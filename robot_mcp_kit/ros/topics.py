@@ -154,8 +154,10 @@ class TaskTopics:
         """rclpy thread: what another node saw, to be sent as a signed ``watch_event``."""
         try:
             payload = json.loads(message.payload_json or "{}")
-        except ValueError as error:
-            logger.error("~/watch_events from '%s': payload_json is not JSON: %s", message.source, error)
+        except (ValueError, RecursionError) as error:
+            logger.error(
+                "~/watch_events from '%s': payload_json is not usable JSON: %s", message.source, error
+            )
             return
         if not isinstance(payload, dict):
             logger.error("~/watch_events from '%s': payload_json must be a JSON object", message.source)

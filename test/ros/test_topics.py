@@ -133,12 +133,14 @@ async def test_what_another_node_saw_becomes_a_watch_event(stage: Stage) -> None
     """B36: one long-lived task carries them, with its own contiguous seq."""
     from robot_mcp_kit_msgs.msg import WatchEvent
 
-    for text in ('{"person": 1}', "no json", "[1]", '{"person": 2}'):
+    faults_before = stage.side.thread.callback_faults
+    for text in ('{"person": 1}', "no json", "[1]", "[" * 20_000, '{"person": 2}'):
         message = WatchEvent(source="camera", payload_json=text)
         await stage.side.thread.call(lambda m=message: stage.listener.watch.publish(m))
     await _until(lambda: len(stage.listener.events) == 2)
     payloads = [json.loads(e.payload_json) for e in stage.listener.events]
     assert [p["person"] for p in payloads] == [1, 2]
+    assert stage.side.thread.callback_faults == faults_before
     assert {p["source"] for p in payloads} == {"camera"}
     assert {e.type for e in stage.listener.events} == {"watch_event"}
     assert [e.seq for e in stage.listener.events] == [1, 2]
