@@ -84,6 +84,8 @@ async def test_while_the_file_is_locked_one_timer_tries_and_nobody_else(
             assert retries.pending() == 1
             retries.fire()
         assert statements == ["BEGIN IMMEDIATE"] * 3
+        for _ in range(3):
+            file.failed(sqlite3.OperationalError("database is locked"))  # as other stores would say
         assert retries.pending() == 1
         with pytest.raises(LedgerError, match="locked"):
             ledger.record(row("t2"))
