@@ -497,17 +497,22 @@ class TaskManager:
         """Whether :meth:`aclose` was called, so that nothing is started any more."""
         return self._closed
 
-    async def aclose(self) -> None:
+    async def aclose(self, grace_s: float | None = None) -> None:
         """Cancel everything that runs, together, and start nothing more. Idempotent; the poster stays open
         (K98).
 
         No failure events are sent; :meth:`get` and :meth:`list` still answer afterwards.
+
+        Args:
+            grace_s: instead of ``cancel_grace_s``, for a process that has to end sooner.
         """
         with self._lock:
             self._closed = True
             loop = self._loop
+            if grace_s is not None:
+                self._cancel_grace_s = grace_s
         if loop is not None and loop is not asyncio.get_running_loop() and loop.is_running():
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.aclose(), loop))
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.aclose(grace_s), loop))
             return
         with self._lock:
             running = [record for record in self._records.values() if record.running]

@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.node.prepared import Prepared
+from robot_mcp_kit.node.settings import END_GRACE_S
 from robot_mcp_kit.rcp.bridged.robot import BridgedRobot
 from robot_mcp_kit.safety.state_dir import announce, withdraw
 from robot_mcp_kit.server.app import MCP_PATH, build_app, build_mcp_server
@@ -48,7 +49,7 @@ async def serve(
     async def closed() -> None:
         await closing.wait()
         # Motions end before connections do: nobody would be left to stop them.
-        await manager.aclose()
+        await manager.aclose(END_GRACE_S)
 
     told = prepared.rcp
     rcp = None if told is None else await told.robot(prepared.config, bridge, manager)

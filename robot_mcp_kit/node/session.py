@@ -15,6 +15,7 @@ from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.node.prepared import Prepared
+from robot_mcp_kit.node.settings import END_GRACE_S
 from robot_mcp_kit.ros.diagnostics import Diagnostics
 from robot_mcp_kit.ros.side import RosSide
 from robot_mcp_kit.ros.thread import RosGoneError
@@ -150,7 +151,7 @@ class Session:
             gc.freeze()
             await endpoint.serve(self.prepared, bridge, manager, opened=self._open, closing=self._closing)
         finally:
-            await manager.aclose()
+            await manager.aclose(END_GRACE_S)
             await bridge.aclose()
             await self.prepared.guard.guard.aclose()
             with contextlib.suppress(RosGoneError):

@@ -89,6 +89,11 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ),
 )
 
+END_GRACE_S = 1.2
+"""So long a node that ends waits for the confirmations of its cancels, which have left. It has five seconds
+in all (B29), for the chat app as well.
+"""
+
 
 LOG_PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec("log_format", "pretty", "Log lines on stderr: pretty or json"),

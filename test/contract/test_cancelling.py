@@ -499,3 +499,19 @@ async def test_closing_leaves_the_poster_open(timed: TaskManager, poster: Collec
     poster.aclose = lambda: closed.append(1)  # type: ignore[method-assign,assignment,return-value]
     await timed.aclose()
     assert closed == []
+
+
+async def test_a_process_that_has_to_end_waits_less(timed: TaskManager, clock: FakeClock) -> None:
+    """K98: the cancel is accepted all the same; a body that ignores it does not hold up the end."""
+    info = await begun(timed, stubborn)
+    closing = asyncio.ensure_future(timed.aclose(grace_s=1.0))
+    await settle(5)
+    assert not closing.done()
+    await clock.advance(1.0)
+    await closing
+    assert state(timed, info) == "cancelled"
+    for task in asyncio.all_tasks():
+        if task.get_name() == f"task {info.task_id}":
+            task.give_up = True  # type: ignore[attr-defined]
+            task.cancel()
+            await asyncio.wait({task})
