@@ -152,6 +152,9 @@ class Bridge:
             "ROBOT_MCP_OPERATOR_KEY": OPERATOR_KEY,
             "ROBOT_MCP_APPROVAL_SECRET": APPROVAL_SECRET,
         }
+        if file_limit is not None:
+            # The limit would hold for the middleware's shared memory too, which older ones are not ready for.
+            environment["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
         self._stderr = self.log.open("a")
 
         def limit() -> None:

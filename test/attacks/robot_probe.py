@@ -8,12 +8,14 @@ JSON lines in: ``{"set": {"estop": false, "door": null, "floor": "ground"}}`` (`
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
 from typing import Any
 
 import rclpy
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -59,7 +61,8 @@ def main() -> None:
             if "describe" in order:
                 description.publish(String(data=order["describe"]))
             if "lifecycle" in order:
-                getattr(planner, f"trigger_{order['lifecycle']}")()
+                with contextlib.suppress(RCLError):  # is there already; Jazzy raises, Kilted returns
+                    getattr(planner, f"trigger_{order['lifecycle']}")()
             if "ask" in order:
                 number = order["ask"]
                 client.call_async(Trigger.Request()).add_done_callback(

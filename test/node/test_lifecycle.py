@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from robot_mcp_kit.sim.process import SimProcess
 
 pytestmark = pytest.mark.ros
 BOUND_S = 60.0
+SAYS_NOTHING = bool(find_spec("rclpy")) and int(version("rclpy").split(".")[0]) < 8
+"""Jazzy's rclpy raises where a transition is impossible, and whoever asked for it gets no answer."""
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 SKILLS = Path(__file__).parents[2] / "config" / "skills.yaml"
 
@@ -40,7 +44,7 @@ class Operator:
         self._clients[name] = client
         assert client.wait_for_service(BOUND_S), name
         future = client.call_async(request)
-        self.executor.spin_until_future_complete(future, BOUND_S)
+        self.executor.spin_until_future_complete(future, 10.0 if SAYS_NOTHING else BOUND_S)
         assert future.done(), name
         return future.result()
 
@@ -49,7 +53,12 @@ class Operator:
 
         request = ChangeState.Request()
         request.transition.id = transition
-        return bool(self.call(ChangeState, f"{node}/change_state", request).success)
+        try:
+            return bool(self.call(ChangeState, f"{node}/change_state", request).success)
+        except AssertionError:
+            if not SAYS_NOTHING:
+                raise
+            return False
 
     def state(self, node: str = "/bridge") -> str:
         from lifecycle_msgs.srv import GetState

@@ -22,7 +22,10 @@ from robot_mcp_kit.testing.open_guard import open_guard
 pytestmark = pytest.mark.ros
 BOUND_S = 30.0
 TYPE = "test_msgs/action/Fibonacci"
-LEASE = {"FASTDDS_DEFAULT_PROFILES_FILE": str(Path(__file__).parents[2] / "config" / "fastdds_lease.xml")}
+LEASE = dict.fromkeys(
+    ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"),  # the second on Jazzy
+    str(Path(__file__).parents[2] / "config" / "fastdds_lease.xml"),
+)
 SKILLS = """
 skills:
   go:
