@@ -152,9 +152,6 @@ class Bridge:
             "ROBOT_MCP_OPERATOR_KEY": OPERATOR_KEY,
             "ROBOT_MCP_APPROVAL_SECRET": APPROVAL_SECRET,
         }
-        if file_limit is not None:
-            # The limit would hold for the middleware's shared memory too, which older ones are not ready for.
-            environment["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
         self._stderr = self.log.open("a")
 
         def limit() -> None:
@@ -177,8 +174,9 @@ class Bridge:
         self.url = ""
         if ready:
             assert self.process.stdout is not None
-            line = self.process.stdout.readline()
-            assert line.startswith("bridge ready "), self.log.read_text()
+            # Before it Jazzy's middleware may say that the limit leaves it no shared memory.
+            line = next((said for said in self.process.stdout if said.startswith("bridge ready ")), "")
+            assert line, self.log.read_text()
             self.url = line.split()[-1].removesuffix("/mcp")
 
     def _copy(self) -> None:
