@@ -172,7 +172,9 @@ async def test_a_bridge_that_dies_inside_a_pick_doubles_nothing_and_claims_nothi
     log = len(experiment.bridge.log.read_text())
     if step == 2:
         await experiment.hold_arm(True)
-    begun = (await experiment.call("pick", object=THING, idempotency_key="mine")).structured_content
+    answered = await experiment.call("pick", object=THING, idempotency_key="mine")
+    assert not answered.is_error, answered.content[0].text
+    begun = answered.structured_content
     told = await _kill_in(experiment, log, step)
     await experiment.hold_arm(False)
     await experiment.restart()
