@@ -81,6 +81,16 @@ class Experiment:
     async def pick(self, key: str) -> Any:
         return await self.call("pick", object=THING, idempotency_key=key, wait_s=50)
 
+    async def begin_pick(self, key: str) -> Any:
+        """As soon as the robot's place is known, which a new bridge hears when it hears it."""
+
+        async def begun() -> Any:
+            answer = await self.call("pick", object=THING, idempotency_key=key)
+            assert not answer.is_error, answer.content[0].text
+            return answer
+
+        return await assert_eventually(begun, timeout_s=60, interval_s=0.1)
+
     async def truth(self) -> dict[str, Any]:
         state: dict[str, Any] = await asyncio.to_thread(self.hand.state)
         return state
@@ -172,8 +182,7 @@ async def test_a_bridge_that_dies_inside_a_pick_doubles_nothing_and_claims_nothi
     log = len(experiment.bridge.log.read_text())
     if step == 2:
         await experiment.hold_arm(True)
-    answered = await experiment.call("pick", object=THING, idempotency_key="mine")
-    assert not answered.is_error, answered.content[0].text
+    answered = await experiment.begin_pick("mine")
     begun = answered.structured_content
     told = await _kill_in(experiment, log, step)
     await experiment.hold_arm(False)

@@ -126,10 +126,12 @@ async def test_a_stop_ends_a_routine_and_its_present_step(talk: Any, hand: Any) 
     assert json.loads(running.content[0].text)["tasks"] == []
 
 
-async def test_while_a_routine_runs_nobody_else_moves_its_arm(talk: Any) -> None:
+async def test_while_a_routine_runs_nobody_else_moves_its_arm(talk: Any, hand: Any) -> None:
     await _at_the_counter(talk)
+    hand.faults(arm_stuck=True)
     begun = await talk.call("home")
     refused = await talk.call("move_arm", target="ready")
+    hand.faults(arm_stuck=False)
     assert refused.is_error
     assert refused.structured_content["error"]["error_code"] == "ROS_BUSY"
     await talk.call("await_task", handle=begun.structured_content["handle"])
