@@ -497,5 +497,7 @@ class GoalRun(GuardedRun):
         waited, names = f"Waited {self._settings.server_wait_s:g} s", self._around.action_names()
         if not names:
             return f"{waited}; no action of any name is visible, so the robot may be off."
+        if self.port.name in names:
+            return f"{waited}; that name is there, but not with the type {self.port.type_name}, or not whole yet."
         close = nearest(self.port.name, names) or sorted(names)[:3]
         return f"{waited}; nearest existing actions: {', '.join(close)}."

@@ -15,6 +15,7 @@ from rclpy.qos import QoSProfile
 from robot_mcp_kit.ros.thread import RosThread
 
 _WINDOW = 4  # others may use the same server: stay well below its ten
+_URGENT_WINDOW = 8  # for those a stop is made of: twenty at a slow server are out after two waits of 20 ms
 _CLIENT_DEPTH = 1000  # answers may come in bursts too
 
 
@@ -41,7 +42,7 @@ class PacedService:
         self._ros = ros
         self._urgent = urgent
         self._hold_s = hold_s
-        self._places = asyncio.Semaphore(_WINDOW)
+        self._places = asyncio.Semaphore(_URGENT_WINDOW if urgent else _WINDOW)
         self._reserved = 0
         self.client = node.create_client(service_type, name, qos_profile=QoSProfile(depth=_CLIENT_DEPTH))
 

@@ -182,6 +182,20 @@ async def test_no_server_fails_after_the_wait_and_names_what_there_is(rig: Rig) 
     assert rig.port.requests("send") == []
 
 
+async def test_a_name_with_another_type_behind_it_is_told_as_that(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B4: not "nearest existing actions" with the very name."""
+    rig.port.die()
+    monkeypatch.setattr(rig.ports, "action_names", lambda: [rig.port.name])
+    info = await rig.start()
+    await rig.clock.advance(5.1)
+    failure = rig.info(info.task_id).failure
+    assert failure is not None
+    assert "not with the type nav2_msgs/action/NavigateToPose" in failure.message
+    assert "nearest" not in failure.message
+
+
 async def test_a_server_that_appears_in_time_gets_the_goal(rig: Rig) -> None:
     rig.port.die()
     await rig.start()
