@@ -498,6 +498,6 @@ class GoalRun(GuardedRun):
         if not names:
             return f"{waited}; no action of any name is visible, so the robot may be off."
         if self.port.name in names:
-            return f"{waited}; that name is there, but not with the type {self.port.type_name}, or not whole yet."
+            return f"{waited}; that name is there, but not whole, or not with the type {self.port.type_name}."
         close = nearest(self.port.name, names) or sorted(names)[:3]
         return f"{waited}; nearest existing actions: {', '.join(close)}."
