@@ -87,6 +87,10 @@ class ActionPort(abc.ABC):
             GoalFieldError: a field that does not exist or does not hold that value; names the field's path.
         """
 
+    def has_place(self) -> bool:
+        """Whether :meth:`reserve` would not have to wait."""
+        return True
+
     async def reserve(self) -> None:  # noqa: B027 - a port that holds nothing back has nothing to wait for
         """Wait until a goal can leave at once, and keep that place for the next :meth:`send_goal`."""
 

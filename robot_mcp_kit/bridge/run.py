@@ -197,6 +197,9 @@ class GoalRun(GuardedRun):
         """Wait for what would hold the goal up on its way, before anything is decided: a goal that may leave
         leaves at once (B22, R23).
         """
+        if self.port.has_place():  # as nearly always: costs no turn of the loop
+            await self.port.reserve()
+            return
         asking = asyncio.ensure_future(self.port.reserve())
         limit_s = self._settings.acceptance_timeout_s
         try:

@@ -186,6 +186,9 @@ class RosActionPort(ActionPort):
     def check_goal(self, fields: Mapping[str, Any]) -> None:
         build_message(self._action.Goal, fields)
 
+    def has_place(self) -> bool:
+        return self._send.has_place()
+
     async def reserve(self) -> None:
         await self._send.reserve()
 

@@ -49,6 +49,10 @@ class PacedService:
     def ready(self) -> bool:
         return bool(self.client.service_is_ready())
 
+    def has_place(self) -> bool:
+        """Whether :meth:`reserve` would not have to wait."""
+        return not self._places.locked()
+
     async def reserve(self) -> None:
         """Wait for a place and keep it for the next :meth:`send`, which then waits for nothing."""
         await self._places.acquire()

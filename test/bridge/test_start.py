@@ -474,6 +474,9 @@ class FullPort(ScriptedPort):
         self.free = asyncio.Event()
         self.places = 0
 
+    def has_place(self) -> bool:
+        return self.free.is_set()
+
     async def reserve(self) -> None:
         await self.free.wait()
         self.places += 1
