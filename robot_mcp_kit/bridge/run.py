@@ -500,7 +500,7 @@ class GoalRun(GuardedRun):
         waited, names = f"Waited {self._settings.server_wait_s:g} s", self._around.action_names()
         if not names:
             return f"{waited}; no action of any name is visible, so the robot may be off."
-        if self.port.name in names:
+        if self.port.server_nodes():  # the name alone would also be there because we listen to it
             return f"{waited}; that name is there, but not whole, or not with the type {self.port.type_name}."
         close = nearest(self.port.name, names) or sorted(names)[:3]
         return f"{waited}; nearest existing actions: {', '.join(close)}."

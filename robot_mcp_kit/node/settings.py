@@ -89,7 +89,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ),
 )
 
-END_GRACE_S = 1.2
+END_GRACE_S = 3.0
 """So long a node that ends waits for the confirmations of its cancels, which have left. It has five seconds
 in all (B29), for the chat app as well.
 """

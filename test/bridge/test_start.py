@@ -188,6 +188,7 @@ async def test_a_name_with_another_type_behind_it_is_told_as_that(
     """B4: not "nearest existing actions" with the very name."""
     rig.port.die()
     monkeypatch.setattr(rig.ports, "action_names", lambda: [rig.port.name])
+    monkeypatch.setattr(rig.port, "server_nodes", lambda: ["/other"])
     info = await rig.start()
     await rig.clock.advance(5.1)
     failure = rig.info(info.task_id).failure
