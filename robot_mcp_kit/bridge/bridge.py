@@ -399,14 +399,20 @@ class Bridge(Checks):
 
     def glance(self) -> list[str]:
         """As :meth:`running`, from any thread: what has ended is left out, and stays where it is."""
-        found = []
-        for task_id, run in list(self._runs.items()):
-            begins = run.state in (RunState.PREPARED, RunState.RESUMING)
-            info = self._manager.get(task_id) if begins else None
-            ended_before = begins and (info is None or info.state != "running")
-            if run.state is not RunState.ENDED and not ended_before:
-                found.append(task_id)
-        return found
+        # A goal of before a restart may move until it was found and has ended, whatever became of its task.
+        return [
+            task_id
+            for task_id, run in list(self._runs.items())
+            if run.state is not RunState.ENDED
+            and not (run.state is RunState.PREPARED and self._ended_unbegun(run))
+        ]
+
+    def _ended_unbegun(self, run: GoalRun) -> bool:
+        """Whether the run's task ended before its body began."""
+        if run.state not in (RunState.PREPARED, RunState.RESUMING):
+            return False
+        info = self._manager.get(run.task_id)
+        return info is None or info.state != "running"
 
     def _live_runs(self) -> list[GoalRun]:
         self._sweep()
@@ -416,10 +422,8 @@ class Bridge(Checks):
         for task_id in self._requesters.keys() - set(self._routines.running()):
             del self._requesters[task_id]
         for task_id, run in list(self._runs.items()):
-            if run.state in (RunState.PREPARED, RunState.RESUMING):
-                info = self._manager.get(task_id)
-                if info is None or info.state != "running":
-                    run.abandon()
+            if self._ended_unbegun(run):
+                run.abandon()
             if run.state is RunState.ENDED:
                 del self._runs[task_id]
 
