@@ -58,6 +58,11 @@ class Canceller:
             logger.warning("%s did not answer the cancel; asking again", self._port.name)
             self.send(goal_id)
 
+    @property
+    def answered(self) -> bool:
+        """Whether a server that knows the goal has heard of its cancel."""
+        return self._reply is not None and self._reply.code != 2
+
     async def ask(self, goal_id: UUID) -> None:
         """One request and its answer."""
         try:

@@ -171,6 +171,14 @@ class RunCore:
         if self.state is RunState.CANCELLING and self.goal_id is not None:
             self._canceller.send(self.goal_id)
 
+    def let_go(self) -> asyncio.Task[None] | None:
+        """Nobody will follow the goal any more: ask once more for its end, unless its server has answered or
+        nothing was sent. Also while the acceptance is still awaited. The request, which ends with its answer.
+        """
+        if self.goal_id is None or self.state in NOTHING_SENT | {RunState.ENDED} or self._canceller.answered:
+            return None
+        return self._canceller.send(self.goal_id)
+
     def fail(self, failure: TaskFailure) -> None:
         """End the run as failed from outside (the connection to ROS died)."""
         if not self._fault.done():

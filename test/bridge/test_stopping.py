@@ -419,3 +419,32 @@ async def test_a_refused_cancel_stays_in_the_record(rig: Rig, policy: Any, code:
     assert progress is not None
     assert (progress["cancel_code"], progress["cancel_error"]) == (code, "ROS_CANCEL_REJECTED")
     assert progress["stop_confirmed"] is False
+
+
+@pytest.mark.parametrize("decision", ["hold", "accept"])
+async def test_the_end_of_the_bridge_asks_every_goal_to_stop_that_may_still_run(decision: Any) -> None:
+    """B29: whether its acceptance or the answer to its cancel is not here yet."""
+    rig = make_rig()
+    rig.port.acceptance.append(decision)
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await settle()
+    rig.port.cancel_policy = "silent"
+    closing = asyncio.ensure_future(rig.manager.aclose(1.0))
+    await rig.clock.advance(0.9)
+    before = len(rig.port.requests("cancel"))
+    assert before == (0 if decision == "hold" else 1)
+    await rig.clock.advance(0.2)
+    await closing
+    assert rig.info(info.task_id).state == "cancelled"
+    await rig.bridge.aclose()
+    assert rig.port.requests("cancel")[before:] == [goal.goal_id]
+    await rig.poster.aclose()
+
+
+async def test_the_end_of_the_bridge_asks_nobody_who_has_answered(rig: Rig) -> None:
+    task_id, goal = await rig.accepted()
+    rig.port.cancel_policy = "agree"
+    await cancel(rig, task_id, 6.0)
+    await rig.bridge.aclose()
+    assert rig.port.requests("cancel") == [goal.goal_id]

@@ -245,7 +245,9 @@ class Truth:
 
     def wait_for(self, condition: Callable[[], object]) -> None:
         with self._news:
-            assert self._news.wait_for(condition, BOUND_S)
+            assert self._news.wait_for(condition, BOUND_S), [
+                (round(s["t_s"], 2), s["goal_id"][:8], s["status"]) for s in self.statuses
+            ]
 
     def next_pose(self) -> dict[str, Any]:
         """A pose that was measured after this call."""
@@ -312,6 +314,14 @@ def hand(ros_domain_id: int, sim: SimProcess) -> Iterator[Hand]:
     made = Hand(ros_domain_id)
     yield made
     made.close()
+
+
+@pytest.fixture
+def slow_robot(hand: Hand) -> Iterator[Hand]:
+    """A drive that is still on its way when it is stopped, however slow the test is."""
+    hand.faults(slow_down=0.05)
+    yield hand
+    hand.faults(slow_down=1.0)
 
 
 @pytest.fixture(autouse=True)

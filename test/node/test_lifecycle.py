@@ -100,7 +100,7 @@ def _url(process: subprocess.Popen[str]) -> str:
 
 
 async def test_a_managed_node_goes_through_its_states_as_nav2_does(
-    sim: Any, start_bridge: Callable[..., Any], operator: Operator
+    slow_robot: Any, start_bridge: Callable[..., Any], operator: Operator
 ) -> None:
     """B38: unconfigured, inactive (refuses), active, inactive again (stops the robot), cleaned up, back."""
     bridge = start_bridge("--ros-args", "-p", "autostart:=false", ready=False)

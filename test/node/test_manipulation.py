@@ -117,8 +117,10 @@ async def test_inspect_drives_somewhere_and_tells_what_is_there(talk: Any) -> No
 async def test_a_stop_ends_a_routine_and_its_present_step(talk: Any, hand: Any) -> None:
     """L32: no further step is begun."""
     await _at_the_counter(talk)
+    hand.faults(arm_stuck=True)
     begun = await talk.call("home")
     stopped = await talk.call("stop")
+    hand.faults(arm_stuck=False)
     assert {t["tool"] for t in stopped.structured_content["tasks"]} >= {"home"}
     outcome = await talk.call("await_task", handle=begun.structured_content["handle"])
     assert outcome.structured_content["state"] == "cancelled"

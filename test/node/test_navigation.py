@@ -26,7 +26,7 @@ async def _moving(talk: Any, task_id: str) -> dict[str, Any]:
         while True:
             info = await talk.task(task_id)
             assert info["state"] == "running", info
-            if ((info["progress"] or {}).get("percent") or 0) > 5:
+            if ((info["progress"] or {}).get("percent") or 0) > 1:
                 return info
             await asyncio.sleep(0.05)
 
@@ -60,7 +60,9 @@ async def test_a_call_drives_the_robot_and_its_events_arrive_signed_and_in_order
     assert all(r.status == 200 for r in receiver.receipts)
 
 
-async def test_a_cancelled_drive_stops_the_robot(talk: Any, truth: Any, receiver: Any) -> None:
+async def test_a_cancelled_drive_stops_the_robot(
+    talk: Any, truth: Any, receiver: Any, slow_robot: Any
+) -> None:
     """B20, B21: the state is cancelled, the stop is confirmed, and the robot stands still. No event."""
     task_id = await talk.start("navigate_to", place="workshop")
     await _moving(talk, task_id)
@@ -145,18 +147,19 @@ async def test_the_same_idempotency_key_moves_the_robot_once(talk: Any, truth: A
     assert len({s["goal_id"] for s in truth.statuses} - goals) == 1
 
 
-async def test_a_newer_drive_replaces_the_running_one_and_says_so(talk: Any) -> None:
+async def test_a_newer_drive_replaces_the_running_one_and_says_so(talk: Any, slow_robot: Any) -> None:
     """B8, B16: the older task is told apart from a failed navigation."""
     older = await talk.start("navigate_to", place="storage")
     await _moving(talk, older)
     newer = await talk.start("navigate_to", place="lobby")
     replaced = await _settled(talk, older)
+    slow_robot.faults(slow_down=1.0)
     assert replaced["failure"]["error_code"] == "ROS_PREEMPTED"
     assert newer in replaced["failure"]["message"]
     assert (await _settled(talk, newer))["state"] == "succeeded"
 
 
-async def test_stop_ends_what_another_client_started(talk: Any, bridge: Any, truth: Any) -> None:
+async def test_stop_ends_what_another_client_started(talk: Any, bridge: Any, slow_robot: Any) -> None:
     """B22."""
     task_id = await talk.start("navigate_to", place="office")
     await _moving(talk, task_id)
@@ -169,7 +172,7 @@ async def test_stop_ends_what_another_client_started(talk: Any, bridge: Any, tru
     assert again.structured_content["tasks"] == []
 
 
-async def test_the_stop_service_ends_what_runs(talk: Any, ros_domain_id: int) -> None:
+async def test_the_stop_service_ends_what_runs(talk: Any, ros_domain_id: int, slow_robot: Any) -> None:
     """B37: ~/stop, std_srvs/Trigger."""
     import rclpy
     from rclpy.executors import SingleThreadedExecutor

@@ -25,7 +25,7 @@ MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": 
 
 @pytest.mark.parametrize(("number", "place"), [(signal.SIGINT, "kitchen"), (signal.SIGTERM, "workshop")])
 async def test_a_signal_ends_the_node_cleanly_and_stops_the_robot(
-    sim: Any, truth: Any, start_bridge: Callable[..., Any], number: int, place: str
+    slow_robot: Any, truth: Any, start_bridge: Callable[..., Any], number: int, place: str
 ) -> None:
     """B29: exit code 0, no traceback, the running goal is cancelled."""
     bridge = start_bridge()

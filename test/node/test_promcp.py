@@ -150,7 +150,7 @@ async def test_a_topic_that_falls_silent_makes_its_readings_stale_and_keeps_thei
     assert gripper["quality"] == "stale"
 
 
-async def test_the_stop_of_the_looking_profile_ends_a_drive(profile: Any) -> None:
+async def test_the_stop_of_the_looking_profile_ends_a_drive(profile: Any, slow_robot: Any) -> None:
     """P1: anybody may stop; the drive's own answer says so."""
     move, observe = await profile("move"), await profile("observe")
     begun = await move.call("do_navigate_to", place="lobby", idempotency_key="long", wait_s=0)

@@ -341,7 +341,7 @@ async def test_the_protocols_own_server_is_off_until_the_parameter_says_so(
             told = await client.call("rcp.context")
             return None if told["missing"] else told
 
-        told: dict[str, Any] = await assert_eventually(whole)
+        told: dict[str, Any] = await assert_eventually(whole, interval_s=0.1)
         _check_truth(told, hand.state())
         before = _arm_goals(hand)
         for action, bad in (("move_to", {"x": 1.0}), ("jog", {"axis": "J9", "direction": 1, "speed": 1.0})):
