@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from robot_mcp_kit.bridge.ledger import (
     MAX_AGE_S,
@@ -28,6 +28,8 @@ from robot_mcp_kit.journal import SavedTask, TaskJournal
 from robot_mcp_kit.loops import running_loop
 from robot_mcp_kit.models import TaskInfo
 from robot_mcp_kit.sqlite_file import SqliteFile
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -186,7 +188,8 @@ class SqliteLedger(Ledger, TaskJournal):
         row = self._row("WHERE idempotency_key = ?", idempotency_key)
         if row is None or row.state is not RunState.ENDED:
             return row
-        (ended_s,) = self._query("SELECT ended_at_s FROM goal WHERE task_id = ?", row.task_id)[0]
+        statement = "SELECT ended_at_s FROM goal WHERE task_id = ?"
+        (ended_s,) = self._query(_whole, statement, row.task_id)[0]
         if ended_s is None or ended_s >= self._wall_clock() - self._max_age_s:
             return row
         try:
@@ -198,26 +201,33 @@ class SqliteLedger(Ledger, TaskJournal):
 
     def open_rows(self) -> list[LedgerRow]:
         self.flush()
-        rows = self._query(
+        return self._query(
+            _goal,
             f"SELECT {_GOAL} FROM goal WHERE goal.state <> 'ended' OR task_id IN"  # noqa: S608 - own text
-            " (SELECT task_id FROM task WHERE state = 'running') ORDER BY rowid"
+            " (SELECT task_id FROM task WHERE state = 'running') ORDER BY rowid",
         )
-        return [_goal(row) for row in rows]
 
     def _row(self, condition: str, value: str) -> LedgerRow | None:
-        rows = self._query(f"SELECT {_GOAL} FROM goal {condition}", value)  # noqa: S608 - own text
+        rows = self._query(_goal, f"SELECT {_GOAL} FROM goal {condition}", value)  # noqa: S608 - own text
         if not rows:
             return None
-        row = _goal(rows[0])
+        row = rows[0]
         noted = self._notes.get(row.task_id)
         return row if noted is None else replace(row, **noted.values())
 
-    def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, read: Callable[[tuple[Any, ...]], T], statement: str, *values: Any) -> list[T]:
         try:
             with self._file.lock:
-                return self._file.connection.execute(statement, values).fetchall()
+                rows = self._file.connection.execute(statement, values).fetchall()
+            return [read(row) for row in rows]
         except sqlite3.Error as error:
             raise self._unusable(error) from error
+        except (ValueError, TypeError, LookupError) as error:
+            why = " ".join(str(error).split())[:200]
+            raise LedgerError(
+                f"the ledger {self._file.path} holds what cannot be read ({why}), so what the robot was "
+                "doing is not known. Make sure that it stands still, then move the file away"
+            ) from error
 
     def _unusable(self, error: sqlite3.Error) -> LedgerError:
         return LedgerError(f"the ledger {self._file.path} cannot be used: {error}")
@@ -236,23 +246,24 @@ class SqliteLedger(Ledger, TaskJournal):
         with self._file.lock:
             if task_id in self._tasks:
                 return self._tasks[task_id]
-        rows = self._query(f"SELECT {_TASK} FROM task WHERE task_id = ?", task_id)  # noqa: S608 - own text
-        return _task(rows[0]) if rows else None
+        rows = self._query(_task, f"SELECT {_TASK} FROM task WHERE task_id = ?", task_id)  # noqa: S608 - own text
+        return rows[0] if rows else None
 
     def ended_tasks(self, most: int) -> list[SavedTask]:
         rows = self._query(
+            _task,
             f"SELECT {_TASK} FROM task WHERE finished_at_s IS NOT NULL"  # noqa: S608 - own text
             " ORDER BY finished_at_s DESC, rowid DESC LIMIT ?",
             most,
         )
-        return [_task(row) for row in reversed(rows)]
+        return rows[::-1]
 
     def tasks_without_goal(self) -> list[SavedTask]:
-        rows = self._query(
+        return self._query(
+            _task,
             f"SELECT {_TASK} FROM task WHERE state = 'running' AND task_id NOT IN"  # noqa: S608 - own text
-            " (SELECT task_id FROM goal)"
+            " (SELECT task_id FROM goal)",
         )
-        return [_task(row) for row in rows]
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -323,6 +334,10 @@ class SqliteLedger(Ledger, TaskJournal):
 
 def _merge(earlier: Change | None, later: Change) -> Change:
     return later if earlier is None else replace(earlier, **later.values())
+
+
+def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row
 
 
 def _goal(row: tuple[Any, ...]) -> LedgerRow:

@@ -83,6 +83,8 @@ async def _run(ros: RosSide, *, autostart: bool, executor: str) -> int:
         reason = await end
     finally:
         await life.take_down()
+    if isinstance(reason, ConfigError):
+        raise reason
     if reason is not None:
         logger.critical("the node ends: %s", reason, exc_info=reason)
         return EXIT_FAILED

@@ -24,6 +24,7 @@ from robot_mcp_kit.safety.interlocks import Interlock, Interlocks, Reader
 from robot_mcp_kit.safety.rulebook import Rulebook
 from robot_mcp_kit.safety.situation import Situation
 from robot_mcp_kit.safety.standing import DEMO_KEY, StandingBook, WallWatch
+from robot_mcp_kit.secret_file import kept_secret
 from robot_mcp_kit.skills.base import Skill
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.safety import InterlockSection, StandingApprovalSection
@@ -53,22 +54,7 @@ def operator_key(state_dir: Path, environ: Mapping[str, str] = os.environ) -> Se
     if not given:
         file = state_dir / KEY_FILE
         where = str(file)
-        try:
-            state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-            try:
-                fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                if file.stat().st_mode & 0o077:
-                    raise ConfigError(
-                        f"{file}: others may read the operator's key; chmod 600 {file}"
-                    ) from None
-                given = file.read_text(encoding="utf-8").strip()
-            else:
-                given = secrets.token_urlsafe(32)
-                with os.fdopen(fd, "w", encoding="utf-8") as out:
-                    out.write(given + "\n")
-        except OSError as error:
-            raise ConfigError(f"{file}: the operator's key cannot be kept there: {error.strerror}") from error
+        given = kept_secret(file, lambda: secrets.token_urlsafe(32), "the operator's key")
     if len(given) < _MIN_KEY_CHARS:
         raise ConfigError(
             f"{where}: the operator's key has {len(given)} characters; {_MIN_KEY_CHARS} at least"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from robot_mcp_kit.clock import WallClock
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.journal import SavedTask
 from robot_mcp_kit.models import TaskInfo
+from robot_mcp_kit.secret_file import kept_secret
 from robot_mcp_kit.tasks import TaskManager
 
 RETENTION_S = 24 * 3600.0
@@ -46,19 +46,12 @@ def load_key(path: Path) -> bytes:
     """The key in that file, made if there is none; readable by its owner only.
 
     Raises:
-        ConfigError: the file cannot be read or written, or holds no key.
+        ConfigError: the file cannot be read or written, others may read it, or it holds no key.
     """
+    text = kept_secret(path, lambda: new_key().hex(), "the key of the handles")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            key = bytes.fromhex(path.read_text(encoding="ascii").strip())
-        else:
-            key = new_key()
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(key.hex())
-    except (OSError, ValueError) as error:
+        key = bytes.fromhex(text)
+    except ValueError as error:
         raise ConfigError(f"{path}: the key of the handles cannot be used: {error}") from error
     if len(key) != KEY_BYTES:
         raise ConfigError(f"{path}: holds no key; delete it, then handles of before are unknown")

@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.bridge.ledger import LedgerRow
+from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
+from robot_mcp_kit.sqlite_file import SqliteFile
+
 pytestmark = pytest.mark.ros
 BOUND_S = 60.0
 SOAK = Path(__file__).parents[1] / "soak"
@@ -75,3 +79,23 @@ async def test_a_damaged_ledger_stops_the_start(start_bridge: Callable[..., Any]
     said = bridge.log.read_text()
     assert "ledger.db is damaged" in said
     assert "stands still" in said
+
+
+async def test_a_ledger_that_holds_what_nobody_can_read_stops_the_start(
+    start_bridge: Callable[..., Any], tmp_path: Path
+) -> None:
+    """B28: told as any other configuration that cannot be used, not as a crash."""
+    path = tmp_path / "ledger.db"
+    file = SqliteFile(path)
+    ledger = SqliteLedger(file)
+    ledger.record(LedgerRow("robo-1", "navigate_to", "/navigate_to_pose", "hash", None))
+    with file.transaction() as connection:
+        connection.execute("UPDATE goal SET state = 'flying'")
+    file.close()
+    bridge = start_bridge("--ledger", str(path), ready=False)
+    assert await asyncio.to_thread(bridge.process.wait, BOUND_S) == 2
+    said = bridge.log.read_text()
+    assert "parameter ledger_file" in said
+    assert "flying" in said
+    assert "stands still" in said
+    assert "Traceback" not in said

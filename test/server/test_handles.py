@@ -138,6 +138,7 @@ def test_a_kept_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) 
 def test_a_file_that_holds_no_key_is_told(text: str, tmp_path: Path) -> None:
     file = tmp_path / "handles.key"
     file.write_text(text)
+    file.chmod(0o600)
     with pytest.raises(ConfigError, match="key"):
         load_key(file)
 
