@@ -315,6 +315,29 @@ async def test_stop_stops_what_was_adopted(world: World) -> None:
 # -- what a caller sees ---------------------------------------------------------------------------
 
 
+async def test_a_goal_cancelled_before_its_search_began_counts_as_running_until_it_has_ended(
+    world: World,
+) -> None:
+    """B38: the robot moves until then, and nothing may be cleaned up."""
+    task_id, goal = await executing(world)
+    world.port.cancel_policy = "agree"
+    life = world.begin()
+    await life.bridge.adopt()
+    cancelling = asyncio.ensure_future(life.manager.cancel(task_id))
+    await asyncio.sleep(0)
+    await settle()
+    await world.pass_time(6.0)
+    assert life.info(task_id).state == "cancelled"
+    assert life.bridge.glance() == [task_id]
+    assert life.bridge.running() == [task_id]
+    await settle()
+    assert world.port.requests("cancel") == [goal.goal_id]
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    assert life.bridge.glance() == []
+    await cancelling
+
+
 async def test_a_key_answers_with_its_task_over_the_restart(world: World) -> None:
     """B6: running or ended, one motion; other arguments are refused."""
     task_id, goal = await executing(world, idempotency_key="once")

@@ -6,7 +6,9 @@ The long forms are scripts: ``test/soak/kill_matrix.py``, ``test/soak/many_goals
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from robot_mcp_kit.bridge.ledger import LedgerRow
 from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
@@ -99,3 +102,28 @@ async def test_a_ledger_that_holds_what_nobody_can_read_stops_the_start(
     assert "flying" in said
     assert "stands still" in said
     assert "Traceback" not in said
+
+
+async def test_a_signal_ends_the_node_while_somebody_else_writes_to_its_ledger(
+    slow_robot: Any, truth: Any, start_bridge: Callable[..., Any], tmp_path: Path
+) -> None:
+    """B29 B28: exit code 0 and the robot stopped; nobody waits for the file."""
+    path = tmp_path / "ledger.db"
+    bridge = start_bridge("--ledger", str(path))
+    async with Client(bridge.url) as client:
+        known = {s["goal_id"] for s in truth.statuses}
+        await client.call_tool("navigate_to", {"place": "kitchen"})
+        await asyncio.to_thread(
+            truth.wait_for, lambda: {s["goal_id"] for s in truth.statuses if s["status"] == 2} - known
+        )
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as somebody:
+        somebody.execute("BEGIN IMMEDIATE")
+        code = await asyncio.to_thread(bridge.end)
+        somebody.execute("ROLLBACK")
+    log = bridge.log.read_text()
+    assert code == 0, log
+    assert "Traceback" not in log
+    assert "could not be written to the end" in log
+    await asyncio.to_thread(truth.wait_for, lambda: truth.statuses[-1]["status"] == 5)
+    second = start_bridge("--ledger", str(path))
+    assert await asyncio.to_thread(second.end) == 0
