@@ -62,18 +62,13 @@ class ActionPort(abc.ABC):
         """Whether the action's services are matched right now. Cheap."""
 
     @abc.abstractmethod
-    def server_nodes(self) -> list[str]:
-        """Full names of the nodes that offer this action; more than one is a fault of the graph (two robots
-        of one name, B5).
-        """
+    def servers(self) -> Mapping[bytes, str]:
+        """The servers of this action that are there now, each with the full name of its node. Cheap.
 
-    def server_identities(self) -> frozenset[bytes]:
-        """What tells the servers that are there now from any that were there before: one value a server.
-
-        A server that was killed may stay in it until the middleware misses it (Fast DDS: 20 s). Empty where
-        servers cannot be told apart. Cheap.
+        The key is a server's identity: one that is made anew has another one, also in the same node. More
+        than one server is a fault of the graph (two robots of one name, B5). A server that was killed may
+        stay in it until the middleware misses it (Fast DDS: 20 s). Empty where it cannot be told.
         """
-        return frozenset()
 
     @abc.abstractmethod
     async def wait_for_server(self, timeout_s: float) -> bool:

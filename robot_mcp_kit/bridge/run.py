@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -157,11 +158,13 @@ class GoalRun(GuardedRun):
             self._fail("ROS_SERVER_UNAVAILABLE", self._what_there_is())
         self._check_one_server()
 
-    def _check_one_server(self) -> None:
+    def _check_one_server(self) -> Iterable[bytes]:
         """A goal for two servers of one name would be run by both (B5)."""
-        nodes = self.port.server_nodes()
-        if len(nodes) > 1:
-            self._fail("ROS_SERVER_AMBIGUOUS", f"The nodes are {', '.join(sorted(nodes))}.", count=len(nodes))
+        found = self.port.servers()
+        if len(found) > 1:
+            nodes = ", ".join(sorted(found.values()))
+            self._fail("ROS_SERVER_AMBIGUOUS", f"The nodes are {nodes}.", count=len(found))
+        return found
 
     async def _wait_for_turn(self) -> None:
         """Two goals must not move one part of the robot, whatever their action servers think of it."""
@@ -223,7 +226,7 @@ class GoalRun(GuardedRun):
         try:
             permit = await self._get_permit(goal_id)
             # No waiting from here to the sending: what the guard has just seen must still hold.
-            self._check_one_server()
+            servers = self._check_one_server()
             self._write_down_sending(goal_id)
         except BaseException:
             self.port.give_back()
@@ -231,6 +234,7 @@ class GoalRun(GuardedRun):
         self.goal_id = goal_id
         self._to(RunState.SENDING)
         self._around.on_sending(self)
+        self._server.goal_leaves(servers)
         self._open_watch(goal_id)
         self._begin_hold()
         self.skill.leaves(self.spec)
@@ -500,7 +504,7 @@ class GoalRun(GuardedRun):
         waited, names = f"Waited {self._settings.server_wait_s:g} s", self._around.action_names()
         if not names:
             return f"{waited}; no action of any name is visible, so the robot may be off."
-        if self.port.server_nodes():  # the name alone would also be there because we listen to it
+        if self.port.servers():  # the name alone would also be there because we listen to it
             return f"{waited}; that name is there, but not whole, or not with the type {self.port.type_name}."
         close = nearest(self.port.name, names) or sorted(names)[:3]
         return f"{waited}; nearest existing actions: {', '.join(close)}."

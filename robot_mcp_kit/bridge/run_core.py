@@ -238,8 +238,6 @@ class RunCore:
     # -- heard from the server --------------------------------------------------------------------
 
     def _open_watch(self, goal_id: UUID) -> None:
-        if self._resumes is None:
-            self._server.goal_leaves()
         self._watch = self.port.watch(
             goal_id,
             on_feedback=self._on_feedback,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -52,9 +52,9 @@ class ServerWatch:
         self._known: frozenset[bytes] = frozenset()
         self._sent_to: frozenset[bytes] = frozenset()
 
-    def goal_leaves(self) -> None:
-        """The servers of now, and no later ones, get the goal."""
-        self._known = self._sent_to = self._port.server_identities()
+    def goal_leaves(self, servers: Iterable[bytes]) -> None:
+        """These servers, and no later ones, get the goal."""
+        self._known = self._sent_to = frozenset(servers)
 
     def look(self, now_s: float) -> None:
         """To be called now and then while a goal is, or may be, at the server."""
@@ -68,7 +68,7 @@ class ServerWatch:
             self._on_lost()
 
     def _changed(self) -> bool:
-        now = self._port.server_identities()
+        now = frozenset(self._port.servers())
         if not now or now == self._known:
             return False
         before, self._known = self._known, now
@@ -87,7 +87,7 @@ class ServerWatch:
         The question goes to every server, and only the first answer is heard: with several, it may come from
         one that never had the goal while another works on it.
         """
-        now = self._port.server_identities()
+        now = self._port.servers().keys()
         return len(now) <= 1 or (bool(self._sent_to) and not now & self._sent_to)
 
 

@@ -231,9 +231,9 @@ class OutputPort(ActionPort):
     def server_ready(self) -> bool:
         return any(output.publisher.get_subscription_count() > 0 for output in self._outputs.values())
 
-    def server_nodes(self) -> list[str]:
+    def servers(self) -> dict[bytes, str]:
         # Whoever listens may be a recorder too, so how many there are says nothing.
-        return []
+        return {}
 
     async def wait_for_server(self, timeout_s: float) -> bool:
         end_s = time.monotonic() + timeout_s

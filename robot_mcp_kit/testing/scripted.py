@@ -133,7 +133,6 @@ class ScriptedPort(ActionPort):
         self.acceptance: deque[Acceptance | Exception] = deque()
         """What happens to the next goals; when it is used up, goals are accepted."""
         self.cancel_policy: CancelPolicy = "stop"
-        self.servers = 1
         self.bad_field: GoalFieldError | None = None
         """Raised by :meth:`check_goal`."""
         self.goals: list[ScriptedGoal] = []
@@ -229,12 +228,10 @@ class ScriptedPort(ActionPort):
     def server_ready(self) -> bool:
         return self._ready.is_set()
 
-    def server_nodes(self) -> list[str]:
-        count = max(self.servers, len(self._present))
-        return [f"/server_{n}" for n in range(count if self._ready.is_set() else 0)]
-
-    def server_identities(self) -> frozenset[bytes]:
-        return frozenset(bytes([n]) for n in self._present) if self._ready.is_set() else frozenset()
+    def servers(self) -> dict[bytes, str]:
+        if not self._ready.is_set():
+            return {}
+        return {bytes([made]): f"/server_{n}" for n, made in enumerate(self._present)}
 
     async def wait_for_server(self, timeout_s: float) -> bool:
         ready = asyncio.ensure_future(self._ready.wait())

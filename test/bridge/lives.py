@@ -58,11 +58,8 @@ class Line(ActionPort):
     def server_ready(self) -> bool:
         return self.port.server_ready()
 
-    def server_nodes(self) -> list[str]:
-        return self.port.server_nodes()
-
-    def server_identities(self) -> frozenset[bytes]:
-        return self.port.server_identities()
+    def servers(self) -> Mapping[bytes, str]:
+        return self.port.servers()
 
     async def wait_for_server(self, timeout_s: float) -> bool:
         return await self.port.wait_for_server(timeout_s)

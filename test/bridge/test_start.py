@@ -188,7 +188,7 @@ async def test_a_name_with_another_type_behind_it_is_told_as_that(
     """B4: not "nearest existing actions" with the very name."""
     rig.port.die()
     monkeypatch.setattr(rig.ports, "action_names", lambda: [rig.port.name])
-    monkeypatch.setattr(rig.port, "server_nodes", lambda: ["/other"])
+    monkeypatch.setattr(rig.port, "servers", lambda: {b"1": "/other"})
     info = await rig.start()
     await rig.clock.advance(5.1)
     failure = rig.info(info.task_id).failure
@@ -208,7 +208,7 @@ async def test_a_server_that_appears_in_time_gets_the_goal(rig: Rig) -> None:
 
 async def test_two_servers_of_one_name_are_refused(rig: Rig) -> None:
     """B5, E43: the goal would run on both robots."""
-    rig.port.servers = 2
+    rig.port.join()
     info = await rig.start()
     await settle()
     assert rig.code(info.task_id) == "ROS_SERVER_AMBIGUOUS"
@@ -549,7 +549,7 @@ async def test_a_second_server_that_appears_while_a_goal_waits_gets_nothing() ->
     info = await rig.start()
     await settle()
     (pending,) = rig.bridge.guard.desk.pending()
-    rig.port.servers = 2
+    rig.port.join()
     rig.bridge.guard.decide(pending.token, True, Approver("ann", "operator"))
     await settle()
     assert rig.code(info.task_id) == "ROS_SERVER_AMBIGUOUS"

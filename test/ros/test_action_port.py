@@ -154,7 +154,7 @@ async def test_two_servers_of_one_name_are_counted(ros_side: Any, start_server: 
     start_server("/twice")
     start_server("/twice")
     port = await _ready_port(ros_side, "/twice")
-    await _until(lambda: port.server_nodes() == ["/scripted_server"] * 2)
+    await _until(lambda: list(port.servers().values()) == ["/scripted_server"] * 2)
 
 
 async def test_a_server_that_left_the_graph_is_no_longer_ready(ros_side: Any, start_server: Any) -> None:

@@ -110,7 +110,7 @@ async def test_the_answer_of_a_second_server_counts_once_a_killed_one_is_out_of_
     """
     server = start_server("/replaced", env=LEASE)
     assert await side.port.wait_for_server(BOUND_S)
-    first = side.port.server_identities()
+    first = side.port.servers().keys()
     task_id = await side.begin(server)
     start_server("/replaced")
     await until(lambda: "one server of /replaced does not know goal" in caplog.text)
@@ -118,7 +118,7 @@ async def test_the_answer_of_a_second_server_counts_once_a_killed_one_is_out_of_
     server.kill()
     await side.bridge.stop("that is enough")
     await until(lambda: not side.bridge.running())
-    assert not side.port.server_identities() & first
+    assert not side.port.servers().keys() & first
     assert "does not know the goal (cancel code 2)" in caplog.text
     progress = side.info(task_id).progress
     assert progress is not None
