@@ -2,3 +2,7 @@
 
 The composition root. Every other room knows only its neighbours; this one puts them together.
 """
+
+from robot_mcp_kit.node.lean import import_libraries
+
+import_libraries()
