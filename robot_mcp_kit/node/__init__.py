@@ -3,6 +3,7 @@
 The composition root. Every other room knows only its neighbours; this one puts them together.
 """
 
-from robot_mcp_kit.node.lean import import_libraries
+from robot_mcp_kit.node.lean import collect_less_often, import_libraries
 
+collect_less_often()
 import_libraries()
