@@ -17,7 +17,7 @@ from robot_mcp_kit.ros.interface_types import load_interface
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.base import Pose2D
 from robot_mcp_kit.skills.config import PoseSection, RobotSection
-from robot_mcp_kit.skills.geometry import Quaternion, quaternion_to_yaw
+from robot_mcp_kit.skills.messages import planar
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +30,12 @@ class PoseReader(abc.ABC):
 
     wrong_frame: str = ""
     """The frame of poses that were heard and are not used, because it is not the map frame."""
+    _said_unreadable = False
 
     @abc.abstractmethod
     def pose(self, *, any_age: bool = False) -> Pose2D | None:
-        """The latest measured pose in the map frame, ``None`` while unknown or (unless ``any_age``) too
-        old.
+        """The latest measured pose in the map frame, ``None`` while unknown, (unless ``any_age``) too old, or
+        no pose at all: a number that is not finite, a rotation of zeros.
         """
 
     def spread(self) -> tuple[float, float] | None:
@@ -49,6 +50,16 @@ class PoseReader(abc.ABC):
     def close(self) -> None:
         """Stop listening. On the rclpy thread."""
 
+    def _say_unreadable(self, source: str) -> None:
+        """Once: poses may be asked for at a high rate."""
+        if not self._said_unreadable:
+            self._said_unreadable = True
+            logger.error(
+                "%s tells no pose: a number is not finite, or the rotation is all zero; where the robot is "
+                "counts as not known while that lasts (said once)",
+                source,
+            )
+
 
 class TopicPose(PoseReader):
     """The latest message of a pose topic. Build it on the rclpy thread."""
@@ -57,6 +68,7 @@ class TopicPose(PoseReader):
         self._map_frame = robot.map_frame
         self._section: PoseSection = robot.pose
         self._latest: tuple[Any, float] | None = None
+        self._said_frames: set[str] = set()
         durabilities = [DurabilityPolicy.VOLATILE]
         if self._section.type == "geometry_msgs/msg/PoseWithCovarianceStamped":
             # AMCL publishes latched and is silent while the robot stands, so the last pose must be asked for;
@@ -106,8 +118,9 @@ class TopicPose(PoseReader):
             return None
         frame = message.header.frame_id
         if frame != self._map_frame:
-            if frame != self.wrong_frame:
-                self.wrong_frame = frame
+            self.wrong_frame = frame
+            if frame not in self._said_frames:
+                self._said_frames.add(frame)
                 logger.error(
                     "robot.pose.topic %s is in the frame '%s', not in robot.map_frame '%s'; it is not used",
                     self._section.topic,
@@ -116,7 +129,10 @@ class TopicPose(PoseReader):
                 )
             return None
         pose = message.pose.pose if hasattr(message.pose, "pose") else message.pose
-        return _planar(pose.position, pose.orientation, frame)
+        found = planar(pose.position, pose.orientation, frame)
+        if found is None:
+            self._say_unreadable(f"robot.pose.topic {self._section.topic}")
+        return found
 
 
 class TfPose(PoseReader):
@@ -144,28 +160,32 @@ class TfPose(PoseReader):
         self._listener.unregister()
 
     def age_s(self) -> float | None:
-        from rclpy.time import Time
-
-        try:
-            found = self._buffer.lookup_transform(self._robot.map_frame, self._robot.base_frame, Time())
-        except self._unavailable:
-            return None
-        age = self._clock.now() - Time.from_msg(found.header.stamp)
-        return max(0.0, float(age.nanoseconds * 1e-9))
+        found = self._look()
+        return None if found is None else max(0.0, found[1])
 
     def pose(self, *, any_age: bool = False) -> Pose2D | None:
+        found = self._look()
+        if found is None:
+            return None
+        transform, age_s = found
+        limit_s = None if any_age else self._robot.pose.max_age_s
+        if limit_s is not None and age_s > limit_s:
+            return None
+        pose = planar(transform.translation, transform.rotation, self._robot.map_frame)
+        if pose is None:
+            self._say_unreadable(f"the transform from {self._robot.map_frame} to {self._robot.base_frame}")
+        return pose
+
+    def _look(self) -> tuple[Any, float] | None:
+        """The latest transform and the seconds since its stamp."""
         from rclpy.time import Time
 
         try:
             found = self._buffer.lookup_transform(self._robot.map_frame, self._robot.base_frame, Time())
         except self._unavailable:
             return None
-        limit_s = None if any_age else self._robot.pose.max_age_s
-        if limit_s is not None:
-            age = self._clock.now() - Time.from_msg(found.header.stamp)
-            if age.nanoseconds * 1e-9 > limit_s:
-                return None
-        return _planar(found.transform.translation, found.transform.rotation, self._robot.map_frame)
+        stamp = found.header.stamp  # not as rclpy's Time, which raises before 1970
+        return found.transform, self._clock.now().nanoseconds * 1e-9 - (stamp.sec + stamp.nanosec * 1e-9)
 
 
 POSE_READERS: dict[str, Callable[[Any, RosThread, RobotSection], PoseReader]] = {
@@ -173,8 +193,3 @@ POSE_READERS: dict[str, Callable[[Any, RosThread, RobotSection], PoseReader]] = 
     "tf": TfPose,
 }
 """By ``robot.pose.source``."""
-
-
-def _planar(position: Any, orientation: Any, frame: str) -> Pose2D:
-    yaw = quaternion_to_yaw(Quaternion(orientation.x, orientation.y, orientation.z, orientation.w))
-    return Pose2D(x_m=float(position.x), y_m=float(position.y), yaw_rad=yaw, frame=frame)

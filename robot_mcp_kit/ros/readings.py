@@ -174,10 +174,11 @@ class TfTool(ToolReader):
             found = self._buffer.lookup_transform(section.frame, section.link, Time())
         except self._unavailable as error:
             raise NotKnown(f"no transform from {section.frame} to {section.link}: {error}") from error
-        stamp = Time.from_msg(found.header.stamp)
-        age_s = (self._clock.now() - stamp).nanoseconds * 1e-9
+        stamp = found.header.stamp  # not as rclpy's Time, which raises before 1970
+        stamp_s = stamp.sec + stamp.nanosec * 1e-9
+        age_s = self._clock.now().nanoseconds * 1e-9 - stamp_s
         # A chain of fixed transforms has no time of its own.
-        if stamp.nanoseconds and age_s > section.max_age_s:
+        if stamp_s and age_s > section.max_age_s:
             raise NotKnown(f"the transform from {section.frame} to {section.link} is {age_s:.1f} s old")
         moved = found.transform
         return _pose(moved.translation, moved.rotation, section.frame, "TF")

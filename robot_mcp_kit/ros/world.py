@@ -1,18 +1,19 @@
 """What the robot's sensors tell, from topics: detected objects, joints, battery, and the pose reader's pose.
 
-Every part carries the time at which its message arrived here; a part that is older than its section allows
-is not known.
+Every part carries the time at which its message arrived here; a part that is older than its section allows,
+or whose message cannot be read, is not known.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -22,6 +23,7 @@ from robot_mcp_kit.ros.pose import PoseReader
 from robot_mcp_kit.ros.thread import RosThread
 from robot_mcp_kit.skills.config import RobotConfig
 from robot_mcp_kit.skills.config.world import SensorsSection
+from robot_mcp_kit.skills.messages import finite, items, number
 from robot_mcp_kit.skills.world import (
     MEASURED,
     ArmReading,
@@ -33,6 +35,9 @@ from robot_mcp_kit.skills.world import (
     WorldSnapshot,
 )
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 JOINT_STATE, BATTERY_STATE = "sensor_msgs/msg/JointState", "sensor_msgs/msg/BatteryState"
 _LOOK_AGAIN_S = 0.02
 _FRESH_MESSAGES = 2
@@ -42,6 +47,10 @@ _CHARGING = {1: True, 2: False, 3: False}
 """``sensor_msgs/msg/BatteryState.power_supply_status``: charging, discharging, not charging. Unknown (0) and
 full (4) do not say whether it is in a dock.
 """
+
+
+class _Unreadable(ValueError):
+    """A message was heard that does not tell the part."""
 
 
 @dataclass(slots=True)
@@ -75,6 +84,8 @@ class RosWorld(World):
         arm = self._sensors.arm
         self._arm_joints = {} if arm is None else dict(config.arms[arm.arm].joints)
         self._held: str | None = None
+        self._said: set[tuple[str, str]] = set()
+        """Which kinds of unreadable data were told of; sensors repeat them many times a second."""
         self._subscriptions: list[Any] = []
         self._perception = self._listen(
             self._sensors.perception, lambda s: (s.type, s.topic), lambda _message: True
@@ -137,15 +148,38 @@ class RosWorld(World):
         return self._known(any_age=True)
 
     def _known(self, *, any_age: bool) -> WorldSnapshot:
-        objects, looked_at = self._objects(any_age)
+        objects, looked_at = self._part("objects", self._objects, any_age) or (None, None)
         return WorldSnapshot(
-            robot=self._robot(any_age),
-            gripper=self._gripper_reading(any_age),
-            arm=self._arm_reading(any_age),
+            robot=self._part("robot", self._robot, any_age),
+            gripper=self._part("gripper", self._gripper_reading, any_age),
+            arm=self._part("arm", self._arm_reading, any_age),
             objects=objects,
             looked_at=looked_at,
-            battery=self._battery_reading(any_age),
+            battery=self._part("battery", self._battery_reading, any_age),
         )
+
+    def _part(self, name: str, read: Callable[[bool], T | None], any_age: bool) -> T | None:
+        """One part, not known when it cannot be read: whatever one sensor tells, the others are still there,
+        and nobody who asks for the world stumbles over it.
+        """
+        try:
+            return read(any_age)
+        except _Unreadable as error:
+            self._say(name, str(error), error)
+        except Exception as error:
+            self._say(name, type(error).__name__, error)
+        return None
+
+    def _say(self, name: str, kind: str, error: Exception) -> None:
+        """Each kind once."""
+        if (name, kind) not in self._said:
+            self._said.add((name, kind))
+            logger.error(
+                "the %s counts as not known while its message is like this (said once): %s",
+                name,
+                error,
+                exc_info=None if isinstance(error, _Unreadable) else error,
+            )
 
     async def after(
         self, moment: datetime, timeout_s: float = 2.0, parts: frozenset[str] = MEASURED
@@ -192,10 +226,10 @@ class RosWorld(World):
         message = None if section is None else _fresh(heard, section.max_age_s, any_age)
         if section is None or message is None:
             return None
-        position = float(message.position[list(message.name).index(section.joint)])
-        if not math.isfinite(position):
-            return None
-        gap_m = section.gap_of(position)
+        position = finite(_positions(message).get(section.joint))
+        gap_m = None if position is None else finite(section.gap_of(position))
+        if gap_m is None:
+            raise _Unreadable(f"{section.topic} names {section.joint} and tells no finite position of it")
         holds = section.holds_something(gap_m)
         return GripperReading(
             gap_m=gap_m,
@@ -208,14 +242,17 @@ class RosWorld(World):
     def _arm_reading(self, any_age: bool) -> ArmReading | None:
         section, heard = self._sensors.arm, self._arm
         message = None if section is None else _fresh(heard, section.max_age_s, any_age)
-        if message is None:
+        if section is None or message is None:
             return None
-        positions = dict(zip(message.name, message.position, strict=False))
-        joints = {
-            joint: round(float(positions[joint]), 4) for joint in self._arm_joints if joint in positions
-        }
-        if not all(math.isfinite(value) for value in joints.values()):
-            return None
+        positions, joints = _positions(message), {}
+        for joint in self._arm_joints:
+            if joint in positions:
+                value = finite(positions[joint])
+                if value is None:
+                    raise _Unreadable(f"{section.topic} tells no finite position of {joint}")
+                joints[joint] = round(value, 4)
+        if not joints:
+            raise _Unreadable(f"{section.topic} names joints of the arm and tells no position of any")
         sliding = {joint for joint, known in self._arm_joints.items() if known.slides}
         return ArmReading(
             joints_rad={joint: value for joint, value in joints.items() if joint not in sliding},
@@ -226,30 +263,42 @@ class RosWorld(World):
     def _battery_reading(self, any_age: bool) -> BatteryReading | None:
         section, heard = self._sensors.battery, self._battery
         message = None if section is None else _fresh(heard, section.max_age_s, any_age)
-        if message is None or not math.isfinite(message.percentage):
+        if section is None or message is None:
             return None
-        # sensor_msgs/BatteryState: 0 to 1.
-        charge_percent = round(100.0 * float(message.percentage), 1)
+        charge = number(message, "percentage")  # sensor_msgs/BatteryState: 0 to 1
+        charge_percent = None if charge is None else finite(100.0 * charge)
+        if charge_percent is None:
+            raise _Unreadable(f"{section.topic} tells no finite percentage")
         return BatteryReading(
-            charge_percent=charge_percent,
+            charge_percent=round(charge_percent, 1),
             charging=_CHARGING.get(int(message.power_supply_status)),
             measured_at=_utc(heard.arrived_s),
         )
 
-    def _objects(self, any_age: bool) -> tuple[tuple[SeenObject, ...] | None, datetime | None]:
+    def _objects(self, any_age: bool) -> tuple[tuple[SeenObject, ...], datetime] | None:
         section, heard = self._sensors.perception, self._perception
         message = None if section is None else _fresh(heard, section.max_age_s, any_age)
         if section is None or message is None:
-            return None, None
-        at = _utc(heard.arrived_s)
-        found = [_seen(detection, message.header.frame_id, at) for detection in message.detections]
-        likely = (seen for seen in found if seen is not None and seen.confidence >= section.min_confidence)
+            return None
+        at, likely = _utc(heard.arrived_s), []
+        for detection in message.detections:
+            try:
+                seen = _seen(detection, message.header.frame_id, at)
+            except Exception as error:  # the others are seen all the same
+                self._say("detected object", type(error).__name__, error)
+                continue
+            if seen is None:
+                words = f"a detection on {section.topic} has no name, frame, finite position or finite score"
+                self._say("detected object", words, _Unreadable(words))
+            elif seen.confidence >= section.min_confidence:
+                likely.append(seen)
         return tuple(likely), at
 
 
 def _seen(detection: Any, frame: str, at: datetime) -> SeenObject | None:
-    """One detection; ``None`` when it has no name, no frame or no position."""
-    best = max(detection.results, key=lambda result: result.hypothesis.score, default=None)
+    """One detection; ``None`` when it has no name, no frame, no position or no score."""
+    scored = [result for result in detection.results if finite(result.hypothesis.score) is not None]
+    best = max(scored, key=lambda result: result.hypothesis.score, default=None)
     if best is None:
         return None
     position = best.pose.pose.position
@@ -269,6 +318,11 @@ def _seen(detection: Any, frame: str, at: datetime) -> SeenObject | None:
         width_m=width_m if math.isfinite(width_m) and width_m > 0 else None,
         measured_at=at,
     )
+
+
+def _positions(message: Any) -> dict[str, Any]:
+    """By joint, as far as the message has positions: ``sensor_msgs/msg/JointState`` may leave them out."""
+    return dict(zip(items(message, "name"), items(message, "position"), strict=False))
 
 
 def _fresh(heard: _Heard, max_age_s: float, any_age: bool) -> Any:

@@ -22,7 +22,7 @@ class Quaternion(NamedTuple):
 
     @property
     def norm(self) -> float:
-        return math.sqrt(self.x**2 + self.y**2 + self.z**2 + self.w**2)
+        return math.hypot(self.x, self.y, self.z, self.w)
 
 
 def wrap_angle(angle_rad: float) -> float:
@@ -57,7 +57,8 @@ def rpy_to_quaternion(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quat
 
 def quaternion_to_yaw(q: Quaternion) -> float:
     """Yaw of a rotation in (-pi, pi]; roll and pitch are ignored. The norm need not be 1."""
-    return math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w**2 + q.x**2 - q.y**2 - q.z**2)
+    # A power raises where a product becomes infinite.
+    return math.atan2(2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
 
 
 def tilt_rad(q: Quaternion) -> float:

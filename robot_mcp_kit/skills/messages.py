@@ -13,7 +13,7 @@ from robot_mcp_kit.skills.base import Pose2D
 from robot_mcp_kit.skills.geometry import Quaternion, quaternion_to_yaw
 
 _MISSING = object()
-_PLANAR = ("position.x", "position.y", *(f"orientation.{axis}" for axis in "xyzw"))
+_NO_ROTATION = 1e-6
 
 
 def dig(message: Any, path: str) -> Any:
@@ -68,14 +68,21 @@ def pose_2d(message: Any, path: str) -> Pose2D | None:
     frame = dig(message, f"{path}.header.frame_id")
     if not isinstance(frame, str) or not frame:
         return None
-    values = [number(message, f"{path}.pose.{name}") for name in _PLANAR]
+    return planar(dig(message, f"{path}.pose.position"), dig(message, f"{path}.pose.orientation"), frame)
+
+
+def planar(position: Any, orientation: Any, frame: str) -> Pose2D | None:
+    """A point and a rotation as a planar pose; ``None`` where a number is none, or the rotation all zero."""
+    values = [number(position, "x"), number(position, "y")]
+    values += [number(orientation, axis) for axis in "xyzw"]
     if any(value is None for value in values):
         return None
     x, y, *rotation = [value for value in values if value is not None]
     q = Quaternion(*rotation)
-    if q.norm < 1e-6:
+    if q.norm < _NO_ROTATION:
         return None
-    return Pose2D(x, y, quaternion_to_yaw(q), frame)
+    yaw = quaternion_to_yaw(q)
+    return Pose2D(x, y, yaw, frame) if math.isfinite(yaw) else None
 
 
 def items(message: Any, path: str) -> list[Any]:
