@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,16 @@ from robot_mcp_kit.bridge.outcomes import task_error
 from robot_mcp_kit.bridge.plan import plan_to_json
 from robot_mcp_kit.bridge.routines import Routines
 from robot_mcp_kit.bridge.run import GoalRun
+from robot_mcp_kit.bridge.run_core import RunCore
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
 from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
-from robot_mcp_kit.bridge.stop_report import StoppedTask, StopReport, stop_words
+from robot_mcp_kit.bridge.stop_report import (
+    StoppedTask,
+    StopReport,
+    stop_words,
+    stopped_routine,
+    stopped_run,
+)
 from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError
@@ -44,6 +52,7 @@ __all__ = ["Bridge", "BridgeSettings", "Started", "StopReport", "StoppedTask"]
 logger = logging.getLogger(__name__)
 
 MAX_KEY_CHARS = 200
+LAST_WORDS_S = 2.0
 LAST_ASK_S = 0.2
 """How long the end waits for answers to the last cancels; an idle server takes 1 to 2 ms."""
 _NAVIGATORS = ("/NavigateToPose", "/NavigateThroughPoses")
@@ -62,6 +71,21 @@ class Started:
     """The task is an earlier one with the same idempotency key; nothing new was sent."""
     audit_id: str = ""
     """The request's id in the audit trail; empty for routines, whose steps have their own, and old tasks."""
+
+
+def _stop(run: GoalRun, reason: str) -> None:
+    if run.cancel_requested:
+        run.repeat_cancel()
+    else:
+        run.request_cancel(reason)
+
+
+def _carefully(run: GoalRun, step: Callable[[], object]) -> None:
+    """One run that breaks must not keep a stop from the others."""
+    try:
+        step()
+    except Exception:
+        logger.exception("task %s: broke", run.task_id, extra={"task_id": run.task_id})
 
 
 class Bridge(Checks):
@@ -327,10 +351,7 @@ class Bridge(Checks):
         runs = self._live_runs()
         logger.warning("stop (%s): %d running", reason, len(runs))
         for run in runs:
-            if run.cancel_requested:
-                run.repeat_cancel()
-            else:
-                run.request_cancel(reason)
+            _carefully(run, functools.partial(_stop, run, reason))
         await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
         self.guard.stopped(reason, [run.task_id for run in runs])
         stopping = [*(run.task_id for run in runs), *routines]
@@ -341,51 +362,38 @@ class Bridge(Checks):
             if isinstance(answer, BaseException):
                 logger.error("task %s: cancelling the task failed: %r", task_id, answer)
         self._sweep()
-        tasks = [*(self._stopped(run) for run in runs), *map(self._stopped_routine, routines)]
+        get = self._manager.get
+        tasks = [
+            *(stopped_run(run, get(run.task_id)) for run in runs),
+            *(stopped_routine(task_id, get(task_id)) for task_id in routines),
+        ]
         confirmed = all(task.stop_confirmed for task in tasks)
         return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=stop_words(tasks))
-
-    def _stopped(self, run: GoalRun) -> StoppedTask:
-        info = self._manager.get(run.task_id)
-        stop = run.stop
-        ended = run.state is RunState.ENDED
-        return StoppedTask(
-            task_id=run.task_id,
-            tool=run.skill.name,
-            state=None if info is None else info.state,
-            stop_confirmed=stop.confirmed if stop is not None else ended,
-            note=stop.note
-            if stop is not None
-            else "The goal had already ended."
-            if ended
-            else "Still stopping.",
-        )
-
-    def _stopped_routine(self, task_id: str) -> StoppedTask:
-        """No further step is begun; a step that was running is a task of its own in the report."""
-        info = self._manager.get(task_id)
-        return StoppedTask(
-            task_id=task_id,
-            tool="" if info is None else info.tool,
-            state=None if info is None else info.state,
-            stop_confirmed=True,
-            note="No further step is begun.",
-        )
 
     def _on_estop(self, reason: str) -> None:
         """Stop whatever runs, at once; the tasks fail as stopped for safety."""
         failure = safety_failure(ESTOP, f"It was latched for: {reason}.")
         self._routines.halt()
         for run in self._live_runs():
-            run.halt(failure)
+            _carefully(run, functools.partial(run.halt, failure))
 
-    def fail_all(self, error_code: str, message: str) -> None:
-        """Fail every running task at once: the connection to the robot is gone, nothing can be followed."""
+    async def lose_ros(self, error_code: str, message: str) -> None:
+        """Fail every running task: the connection to the robot is gone, nothing can be followed. Each goal
+        gets a last cancel, and stays open in the ledger, so that the bridge after this one ends it.
+
+        Returns when the tasks have failed, so that nobody calls them cancelled instead.
+        """
         failure = TaskFailure(
             error_code=error_code, message=message, recoverable=False, suggestions=["ask_person"]
         )
+        tasks = [*self.running(), *self._routines.halt()]
         for run in self._live_runs():
-            run.fail(failure)
+            _carefully(run, functools.partial(run.lose_ros, failure))
+        ends = [asyncio.ensure_future(self._manager.wait(task_id)) for task_id in tasks]
+        if ends:
+            _, late = await asyncio.wait(ends, timeout=LAST_WORDS_S)
+            for end in late:
+                end.cancel()
 
     async def aclose(self) -> None:
         """Drop what is still followed after its task ended. Cancel the tasks first (``manager.aclose``).
@@ -432,7 +440,7 @@ class Bridge(Checks):
             del self._requesters[task_id]
         for task_id, run in list(self._runs.items()):
             if self._ended_unbegun(run):
-                run.abandon()
+                _carefully(run, run.abandon)
             if run.state is RunState.ENDED:
                 del self._runs[task_id]
 
@@ -465,7 +473,7 @@ class Bridge(Checks):
             if older.port is run.port and older.state is not RunState.ENDED:
                 older.taken_over(run.task_id)
 
-    def _on_refused(self, run: GoalRun) -> None:
+    def _on_refused(self, run: RunCore) -> None:
         for older in self._runs.values():
             older.not_taken_over(run.task_id)
 

@@ -43,6 +43,16 @@ class Canceller:
         self._sent_s = 0.0
         self._reply: CancelReply | None = None
 
+    def begin(self, goal_id: UUID) -> None:
+        """The first request to a server that should know the goal; what was sent before does not count."""
+        self._sends, self._reply = 0, None
+        self.send(goal_id)
+
+    def send_early(self, goal_id: UUID) -> None:
+        """One request while it is not known yet whether the server has the goal."""
+        if self._sends == 0:
+            self.send(goal_id)
+
     def send(self, goal_id: UUID) -> asyncio.Task[None]:
         """Put a request on the wire in the next loop turn; the task ends with its answer and never raises."""
         self._sends += 1

@@ -7,18 +7,21 @@ import logging
 from typing import Any
 from uuid import UUID
 
+from robot_mcp_kit.bridge.ledger import Change
 from robot_mcp_kit.bridge.outcomes import RunFailed
-from robot_mcp_kit.bridge.run_core import RunCore
+from robot_mcp_kit.bridge.run_core import Resumption, RunCore
 from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState
 from robot_mcp_kit.bridge.waiting import first_of
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.safety.approvals import Pending
 from robot_mcp_kit.safety.clearance import Clearance, Permit
 from robot_mcp_kit.safety.hold import Hold
-from robot_mcp_kit.safety.refusals import HELD, SafetyRefused, safety_failure
+from robot_mcp_kit.safety.refusals import ESTOP, HELD, SafetyRefused, safety_failure
 
 logger = logging.getLogger(__name__)
 
+OVERTIME = "ROS_RESULT_TIMEOUT"
+HALTED_BEFORE = "The bridge restarted meanwhile."
 TELL_PERIOD_S = 5.0
 """How often a task that waits for a person says how long it still will."""
 
@@ -134,9 +137,25 @@ class GuardedRun(RunCore):
         if self.state in NOTHING_SENT:
             self.fail(failure)
         elif self.state is not RunState.ENDED and not self.cancel_requested:
-            self.halted = failure
+            self._halt_with(failure)
             self._cancel(failure.error_code)
-            self._around.keep(asyncio.create_task(self._wait_for_halt(), name=f"halt of {self.task_id}"))
+        elif self.state is not RunState.ENDED and self._preempted:
+            # It stops already, for another task: from here on for safety.
+            self._preempted = False
+            self._halt_with(failure)
+            self._note(Change(cancel_reason=failure.error_code))
+
+    def _halt_with(self, failure: TaskFailure) -> None:
+        self.halted = failure
+        self._around.keep(asyncio.create_task(self._wait_for_halt(), name=f"halt of {self.task_id}"))
+
+    def _go_on_from(self, resumes: Resumption) -> None:
+        super()._go_on_from(resumes)
+        if resumes.cancel_reason in (HELD, ESTOP):
+            self._halt_with(safety_failure(resumes.cancel_reason, HALTED_BEFORE))
+        elif resumes.cancel_reason == OVERTIME:
+            limit_s = self._settings.result_timeout_s or 0.0
+            self._halt_with(self._bridge_failure(OVERTIME, HALTED_BEFORE, seconds=f"{limit_s:g}"))
 
     async def _wait_for_halt(self) -> None:
         await first_of(self._clock, self.ended, timeout_s=self._settings.bridge.cancel_grace_s)
@@ -157,7 +176,7 @@ class GuardedRun(RunCore):
                 self.clearance,
                 result=_RESULTS[ending],
                 code=error_code,
-                sent=self.clearance.sends > 0,
+                sent=self.clearance.left,
                 said="" if self.stop is None else self.stop.note,
             )
 

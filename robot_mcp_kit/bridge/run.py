@@ -13,7 +13,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from robot_mcp_kit.bridge.base import GoalResult
-from robot_mcp_kit.bridge.guarding import GuardedRun
+from robot_mcp_kit.bridge.ending import BROKEN, EndingRun
+from robot_mcp_kit.bridge.guarding import OVERTIME
 from robot_mcp_kit.bridge.outcomes import (
     NOTHING_SENT_STOP,
     REFUSED_STOP,
@@ -24,12 +25,11 @@ from robot_mcp_kit.bridge.outcomes import (
     task_error,
 )
 from robot_mcp_kit.bridge.run_core import Resumption
-from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState
-from robot_mcp_kit.bridge.waiting import error_of, finish_now, first_of
+from robot_mcp_kit.bridge.states import Ending, RunState
+from robot_mcp_kit.bridge.waiting import error_of, first_of
 from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.skills.base import GoalStatus
-from robot_mcp_kit.skills.text import nearest
 from robot_mcp_kit.skills.world import WorldSnapshot, utc_now
 from robot_mcp_kit.tasks import TaskContext
 
@@ -37,16 +37,13 @@ logger = logging.getLogger(__name__)
 
 MEASURE_BOUND_S = 2.0
 """How long to wait for a fresh reading after a goal's end; below the grace of a cancel."""
-ORPHAN_WAIT_S = 60.0
+SEEN = "seen at the server"
 FAULT_WINDOW_S = 1.0
 
 
-class GoalRun(GuardedRun):
+class GoalRun(EndingRun):
     """The state machine. See :class:`RunCore` for how it is built and what can be told to it."""
 
-    _result: dict[str, Any] | None = None
-    _failure: TaskFailure | None = None
-    _error: Exception | None = None
     _work: asyncio.Task[None] | None = None
 
     # -- the outside ------------------------------------------------------------------------------
@@ -128,16 +125,16 @@ class GoalRun(GuardedRun):
         except RunFailed as failed:
             self._failure = failed.failure
             if self.cancel_requested:
-                self.stop = Stop(False, failed.failure.message)
+                self.stop = Stop(not self.may_run, failed.failure.message)
             self._end(Ending.FAILED, failed.failure.error_code)
         except Exception as error:
             # A fault of the bridge or of a skill must not leave a goal running that nobody follows.
             logger.exception("task %s: the run broke", self.task_id, extra={"task_id": self.task_id})
             self._error = error
-            if self.goal_id is not None and self.state not in NOTHING_SENT:
+            if self.goal_id is not None and self.may_run:
                 self._canceller.send(self.goal_id)
             if self.cancel_requested:
-                self.stop = Stop(False, "The bridge failed while stopping; do not assume a stop.")
+                self.stop = Stop(not self.may_run, BROKEN)
             if self.state is not RunState.ENDED:
                 self._end(Ending.FAILED, "INTERNAL")
         finally:
@@ -156,10 +153,12 @@ class GoalRun(GuardedRun):
         self._check_interrupts()
         if not ready.result():
             self._fail("ROS_SERVER_UNAVAILABLE", self._what_there_is())
-        self._check_one_server()
+        self._check_server()
 
-    def _check_one_server(self) -> Iterable[bytes]:
-        """A goal for two servers of one name would be run by both (B5)."""
+    def _check_server(self) -> Iterable[bytes]:
+        """The server is still there, and alone: a goal for two of one name would be run by both (B5)."""
+        if not self.port.server_ready():
+            self._fail("ROS_SERVER_UNAVAILABLE", "It left before the goal did; nothing was sent.")
         found = self.port.servers()
         if len(found) > 1:
             nodes = ", ".join(sorted(found.values()))
@@ -226,12 +225,12 @@ class GoalRun(GuardedRun):
         try:
             permit = await self._get_permit(goal_id)
             # No waiting from here to the sending: what the guard has just seen must still hold.
-            servers = self._check_one_server()
+            servers = self._check_server()
             self._write_down_sending(goal_id)
         except BaseException:
             self.port.give_back()
             raise
-        self.goal_id = goal_id
+        self.goal_id, self.may_run = goal_id, True
         self._to(RunState.SENDING)
         self._around.on_sending(self)
         self._server.goal_leaves(servers)
@@ -241,11 +240,15 @@ class GoalRun(GuardedRun):
         sending = asyncio.create_task(self.port.send_goal(permit.goal_id, permit.spend()))
         self._around.keep(sending)
         sending.add_done_callback(lambda _: self._late_answer(sending, goal_id))
-        # Not interrupted by a cancel: whether there is a goal to cancel has to be known first.
+        # Not interrupted by a cancel: whether there is a goal to cancel has to be known first. A goal that is
+        # seen to be there was accepted, whatever became of the answer.
         limit_s = self._settings.acceptance_timeout_s
-        got = await first_of(self._clock, sending, self._fault, timeout_s=limit_s)
+        got = await first_of(self._clock, sending, self._fault, self._goal_seen, timeout_s=limit_s)
         if got is self._fault:
             raise RunFailed(self._fault.result())
+        if got is self._goal_seen:
+            self._accepted(SEEN)
+            return True
         if got is None:
             await self._search(goal_id, sending, "no answer came")
             return True
@@ -258,12 +261,17 @@ class GoalRun(GuardedRun):
         if sending.result().accepted:
             self._accepted("accepted")
             return True
-        self._close_watch()
-        self._around.on_refused(self)
-        self._around.guard.not_taken(self._cleared())
+        self._refused()
         if self.cancel_requested:
             raise RunStopped(REFUSED_STOP)
         return False
+
+    def _refused(self) -> None:
+        """The server has definitely not taken the goal."""
+        self.may_run = False
+        self._close_watch()
+        self._around.on_refused(self)
+        self._around.guard.not_taken(self._cleared())
 
     async def _search(self, goal_id: UUID, sending: asyncio.Task[Any] | None, why: str) -> None:
         """The acceptance was lost. Look for our own goal id; a second send could run the goal twice (B3)."""
@@ -281,13 +289,14 @@ class GoalRun(GuardedRun):
             raise RunFailed(self._fault.result())
         if got is not None and error_of(got) is None:
             if got is self._goal_seen:
-                self._accepted("seen at the server")
+                self._accepted(SEEN)
                 return
             if got is asking and asking.result().status != GoalStatus.UNKNOWN:
                 self._accepted("its result is there")
                 return
             if sending is not None and got is sending:
                 if not sending.result().accepted:
+                    self._refused()
                     self._fail("ROS_GOAL_REJECTED")
                 self._accepted("accepted late")
                 return
@@ -324,7 +333,7 @@ class GoalRun(GuardedRun):
             if self._fault.done():
                 raise RunFailed(self._fault.result())
             if self._goal_seen.done():
-                self._accepted("seen at the server")
+                self._accepted(SEEN)
                 return
             # The status topic may be late, for seconds: that a goal is not in it says nothing.
             if error_of(asking) is None:
@@ -342,6 +351,7 @@ class GoalRun(GuardedRun):
             await first_of(self._clock, *waiting, timeout_s=bridge.watch_period_s)
 
     def _accepted(self, how: str) -> None:
+        self.was_accepted = True
         self._to(RunState.EXECUTING, how)
         if self.cancel_requested:
             self._begin_cancelling()
@@ -365,7 +375,7 @@ class GoalRun(GuardedRun):
         if got is None:
             # The task fails within the grace; the goal is followed until it has ended, so that no other one
             # moves the same part before.
-            self.halt(self._bridge_failure("ROS_RESULT_TIMEOUT", seconds=f"{limit_s:g}"))
+            self.halt(self._bridge_failure(OVERTIME, seconds=f"{limit_s:g}"))
             got = await first_of(self._clock, asking, self._fault)
         if got is self._fault:
             raise RunFailed(self._fault.result())
@@ -377,6 +387,7 @@ class GoalRun(GuardedRun):
                 raise RunFailed(self._fault.result())
             raise error
         result = asking.result()
+        self.may_run = result.status not in (GoalStatus.SUCCEEDED, GoalStatus.ABORTED, GoalStatus.CANCELED)
         if self._preempted and result.status == GoalStatus.SUCCEEDED:
             return await self._conclude(result)
         if self.cancel_requested:
@@ -425,86 +436,3 @@ class GoalRun(GuardedRun):
             if rival is not None:
                 return self._bridge_failure("NAV2_NAVIGATOR_BUSY", f"It is the task {rival}.")
         return failure
-
-    # -- the end ----------------------------------------------------------------------------------
-
-    def _end(self, ending: Ending, error_code: str | None = None) -> None:
-        self._lane.close(self._clock.now())
-        self._describe_world()
-        self.ending = ending
-        self._to(RunState.ENDED, error_code or ending.value, ending=ending, error_code=error_code)
-        self._write_end(ending, error_code)
-        if not self.ended.done():
-            self.ended.set_result(None)
-        if error_code == "ROS_SERVER_LOST":
-            self._around.keep(asyncio.create_task(self._cancel_when_back()))
-        if self._resumes is not None and self._resumes.maybe_accepted and not self._goal_seen.done():
-            self._around.keep(asyncio.create_task(self._cancel_if_it_appears(self._resumes.goal_id)))
-        if self.stop is not None and self._ctx is None:
-            # The body's grace was over before the robot's goal: polling learns it now (B21).
-            self._around.annotate(self.task_id, self.stop.payload(ended=True))
-
-    def _describe_world(self) -> None:
-        """What is known of the world at the end goes with the task, so that a replay tells that world (L4,
-        L12).
-        """
-        facts = self._around.world.snapshot().facts()
-        if facts:
-            self._around.annotate(self.task_id, {"world": facts})
-
-    def _halt_failure(self, note: str) -> TaskFailure:
-        assert self.halted is not None  # noqa: S101 - the caller looked
-        return self.halted.model_copy(update={"message": f"{self.halted.message} {note}"})
-
-    def _report_stop(self, ctx: TaskContext) -> None:
-        ended = self.state is RunState.ENDED
-        if not ended:
-            unconfirmed = self._bridge_failure("ROS_CANCEL_UNCONFIRMED").message
-            self.stop = Stop(False, str(self._refusal.get("note") or unconfirmed))
-            logger.error(
-                "task %s: the stop is not confirmed by %s; still waiting for it",
-                self.task_id,
-                self.port.name,
-                extra={"task_id": self.task_id},
-            )
-        if self.stop is None:
-            # The goal had ended on its own before the cancel came.
-            self.stop = Stop(True, "The goal had already ended.")
-        told = {} if ended else self._refusal
-        finish_now(ctx.progress({**self._lane.last_payload, **told, **self.stop.payload(ended=ended)}))
-
-    async def _cancel_when_back(self) -> None:
-        """A server that was only out of sight may still drive a goal that was reported as failed."""
-        if self.goal_id is not None and await self.port.wait_for_server(ORPHAN_WAIT_S):
-            await self._canceller.ask(self.goal_id)
-
-    async def _cancel_if_it_appears(self, goal_id: UUID) -> None:
-        """A server that took long to decide must not drive a goal that nobody follows any more."""
-
-        def look(status: int) -> None:
-            if status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING):
-                logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
-                self._canceller.send(goal_id)
-
-        watch = self.port.watch(goal_id, on_feedback=lambda _: None, on_status=look)
-        try:
-            await self._clock.sleep(ORPHAN_WAIT_S)
-        finally:
-            watch.close()
-
-    def _late_answer(self, sending: asyncio.Task[Any], goal_id: UUID) -> None:
-        """An acceptance that comes after the run gave up: the goal must not run with nobody to follow it."""
-        if self.state is not RunState.ENDED or sending.cancelled() or sending.exception() is not None:
-            return
-        if sending.result().accepted:
-            logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
-            self._canceller.send(goal_id)
-
-    def _what_there_is(self) -> str:
-        waited, names = f"Waited {self._settings.server_wait_s:g} s", self._around.action_names()
-        if not names:
-            return f"{waited}; no action of any name is visible, so the robot may be off."
-        if self.port.servers():  # the name alone would also be there because we listen to it
-            return f"{waited}; that name is there, but not whole, or not with the type {self.port.type_name}."
-        close = nearest(self.port.name, names) or sorted(names)[:3]
-        return f"{waited}; nearest existing actions: {', '.join(close)}."

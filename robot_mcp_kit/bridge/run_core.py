@@ -82,6 +82,9 @@ class RunCore:
         """Done when the state is ENDED."""
         self.stop: Stop | None = None
         """After a cancel: what is known of the goal's end."""
+        self.may_run = resumes is not None
+        """The goal has left, and nobody has said that it was refused or has ended."""
+        self.was_accepted = False
         self._around, self._clock = around, around.clock
         self._settings = around.settings
         self._triggers = triggers
@@ -95,6 +98,8 @@ class RunCore:
             self._cancel_refused,
             on_unknown=lambda: self._question.ask_again(),
         )
+        self._stays_open = False
+        """The ledger is not told of the end: the next bridge has to look for the goal."""
         self._refusal: dict[str, Any] = {}
         """The server's last answer to a cancel, when it does not stop the goal (B23)."""
         self._ctx: TaskContext | None = None
@@ -149,7 +154,7 @@ class RunCore:
         """Ask for the goal's end; asking again does nothing.
 
         With a goal at the server the request is on the wire in the next loop turn; while the goal's
-        acceptance is awaited it is remembered and sent right after it.
+        acceptance is awaited it is remembered and sent right after it, and once before if that is late.
         """
         self._preempted = False
         if self.state is RunState.ENDED or self.cancel_requested:
@@ -168,19 +173,20 @@ class RunCore:
 
     def repeat_cancel(self) -> None:
         """Send the cancel of an unfinished stop once more."""
-        if self.state is RunState.CANCELLING and self.goal_id is not None:
+        if self.state in (RunState.CANCELLING, RunState.SENDING) and self.goal_id is not None:
             self._canceller.send(self.goal_id)
 
-    def let_go(self) -> asyncio.Task[None] | None:
-        """Nobody will follow the goal any more: ask once more for its end, unless its server has answered or
-        nothing was sent. Also while the acceptance is still awaited. The request, which ends with its answer.
+    def lose_ros(self, failure: TaskFailure) -> None:
+        """The connection to ROS died. The goal gets a cancel, if one still leaves, and the next bridge on the
+        ledger looks for it and ends it.
         """
-        if self.goal_id is None or self.state in NOTHING_SENT | {RunState.ENDED} or self._canceller.answered:
-            return None
-        return self._canceller.send(self.goal_id)
+        if self.may_run and self.goal_id is not None:
+            self._stays_open = True
+            self._canceller.send(self.goal_id)
+        self.fail(failure)
 
     def fail(self, failure: TaskFailure) -> None:
-        """End the run as failed from outside (the connection to ROS died)."""
+        """End the run as failed from outside."""
         if not self._fault.done():
             self._fault.set_result(failure)
 
@@ -223,7 +229,7 @@ class RunCore:
         assert self.goal_id is not None  # noqa: S101 - these states have a goal
         self._to(RunState.CANCELLING)
         self._lane.phase = "cancelling"
-        self._canceller.send(self.goal_id)
+        self._canceller.begin(self.goal_id)
 
     def _cancel_refused(self, code: int, words: str) -> None:
         if self.state is not RunState.CANCELLING:
@@ -270,29 +276,50 @@ class RunCore:
     # -- watching over ----------------------------------------------------------------------------
 
     async def _watch_over(self) -> None:
-        bridge = self._settings.bridge
+        looks = (
+            self._look_after_safety,
+            self._look_after_cancel,
+            self._look_at_server,
+            self._look_at_feedback,
+            self._look_for_goal,
+        )
         while True:
-            await self._clock.sleep(bridge.watch_period_s)
-            try:
-                now_s = self._clock.now()
-                if self._server_found and self.state not in NOTHING_SENT | {RunState.ENDED}:
-                    self._server.look(now_s)
-                self._look_after_safety()
-                self._lane.tick(now_s)
-                limit_s = self._settings.feedback_timeout_s
-                if self.state is RunState.EXECUTING and limit_s is not None:
-                    self._lane.watch_silence(now_s, limit_s, self._silence_note)
-                if self.state is RunState.CANCELLING and self.goal_id is not None:
-                    self._canceller.repeat_if_unanswered(self.goal_id, bridge.cancel_reply_timeout_s)
-                unsure = self._resumes is not None and not self._goal_seen.done()
-                if unsure and now_s - self._asked_again_s >= ASK_AGAIN_S:
-                    self._asked_again_s = now_s
-                    self._question.ask_again()
-            except Exception:
-                logger.exception("task %s: the watchdog stumbled", self.task_id)
+            await self._clock.sleep(self._settings.bridge.watch_period_s)
+            for look in looks:
+                try:
+                    look()
+                except Exception:
+                    logger.exception("task %s: the watchdog stumbled", self.task_id)
 
     def _look_after_safety(self) -> None:
         """Told by the run that knows the guard."""
+
+    def _look_after_cancel(self) -> None:
+        if self.goal_id is None or not self.cancel_requested:
+            return
+        if self.state is RunState.CANCELLING:
+            after_s = self._settings.bridge.cancel_reply_timeout_s
+            self._canceller.repeat_if_unanswered(self.goal_id, after_s)
+        elif self.state is RunState.SENDING:
+            # The goal may run while its acceptance is late or lost. A cancel too early does no harm.
+            self._canceller.send_early(self.goal_id)
+
+    def _look_at_server(self) -> None:
+        if self._server_found and self.state not in NOTHING_SENT | {RunState.ENDED}:
+            self._server.look(self._clock.now())
+
+    def _look_at_feedback(self) -> None:
+        now_s, limit_s = self._clock.now(), self._settings.feedback_timeout_s
+        self._lane.tick(now_s)
+        if self.state is RunState.EXECUTING and limit_s is not None:
+            self._lane.watch_silence(now_s, limit_s, self._silence_note)
+
+    def _look_for_goal(self) -> None:
+        now_s = self._clock.now()
+        unsure = self._resumes is not None and not self._goal_seen.done()
+        if unsure and now_s - self._asked_again_s >= ASK_AGAIN_S:
+            self._asked_again_s = now_s
+            self._question.ask_again()
 
     def _silence_note(self, silent_s: float) -> str:
         logger.warning("task %s: no feedback for %.1f s", self.task_id, silent_s)
@@ -335,7 +362,7 @@ class RunCore:
         self.state = new
         # What runs goes on, written down or not: losing sight of a moving robot would be worse than a row
         # that is behind. SENDING is written before this, and waited for.
-        if new is not RunState.SENDING:
+        if new is not RunState.SENDING and not (new is RunState.ENDED and self._stays_open):
             self._note(Change(state=new, ending=ending, error_code=error_code))
 
     def _bridge_failure(self, error_code: str, detail: str = "", **values: Any) -> TaskFailure:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from robot_mcp_kit.models import TaskState
+from robot_mcp_kit.bridge.run import GoalRun
+from robot_mcp_kit.bridge.states import RunState
+from robot_mcp_kit.models import TaskInfo, TaskState
 
 
 class StoppedTask(BaseModel):
@@ -40,4 +42,32 @@ def stop_words(tasks: list[StoppedTask]) -> str:
     return (
         f"{len(tasks)} tasks were told to stop; not confirmed for {', '.join(open_ones)}. Do not assume that "
         "the robot stands still; use the emergency stop if it moves."
+    )
+
+
+def stopped_run(run: GoalRun, info: TaskInfo | None) -> StoppedTask:
+    """What is known of one goal after the stop."""
+    stop, ended = run.stop, run.state is RunState.ENDED
+    if stop is not None:
+        confirmed, note = stop.confirmed, stop.note
+    elif not ended:
+        confirmed, note = False, "Still stopping."
+    elif run.may_run:
+        confirmed, note = False, "It is not known how the goal ended; the robot may still be moving."
+    else:
+        confirmed, note = True, "The goal had already ended."
+    state = None if info is None else info.state
+    return StoppedTask(
+        task_id=run.task_id, tool=run.skill.name, state=state, stop_confirmed=confirmed, note=note
+    )
+
+
+def stopped_routine(task_id: str, info: TaskInfo | None) -> StoppedTask:
+    """No further step is begun; a step that was running is a task of its own in the report."""
+    return StoppedTask(
+        task_id=task_id,
+        tool="" if info is None else info.tool,
+        state=None if info is None else info.state,
+        stop_confirmed=True,
+        note="No further step is begun.",
     )

@@ -15,6 +15,7 @@ from robot_mcp_kit.skills.world import World
 
 if TYPE_CHECKING:
     from robot_mcp_kit.bridge.run import GoalRun
+    from robot_mcp_kit.bridge.run_core import RunCore
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Surroundings:
     """Stop what moves the same part of the robot through another action server; the runs to wait for."""
     on_sending: Callable[[GoalRun], None]
     """The goal is about to leave: it takes over from other runs of the same action now."""
-    on_refused: Callable[[GoalRun], None]
+    on_refused: Callable[[RunCore], None]
     """The server did not take the goal: it took over from nobody."""
     world: World
     """What sensors tell; asked after a goal's end."""

@@ -101,10 +101,10 @@ class Life:
         if self.session is not None:
             self.session.stop(reason)
 
-    def fail_all(self, error_code: str, message: str) -> None:
+    async def lose_ros(self, error_code: str, message: str) -> None:
         """Fail every running task: ROS is gone."""
         if self.session is not None and self.session.bridge is not None:
-            self.session.bridge.fail_all(error_code, message)
+            await self.session.bridge.lose_ros(error_code, message)
 
     async def _close(self, session: Session) -> None:
         self._closed.clear()

@@ -68,9 +68,16 @@ async def _run(ros: RosSide, *, autostart: bool, executor: str) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, finish)
 
+    async def tell(reason: str) -> None:
+        try:
+            await life.lose_ros("ROS_EXECUTOR_DEAD", f"The bridge lost its connection to ROS: {reason}.")
+        finally:
+            finish(RuntimeError(reason))
+
     def ros_died(reason: str) -> None:
-        life.fail_all("ROS_EXECUTOR_DEAD", f"The bridge lost its connection to ROS: {reason}.")
-        finish(RuntimeError(reason))
+        telling.append(asyncio.create_task(tell(reason)))
+
+    telling: list[asyncio.Task[None]] = []
 
     ros.start(on_death=ros_died, executor=executor)
     life = Life(ros, on_end=finish)

@@ -34,6 +34,9 @@ class Clearance:
     task_id: str | None = None
     approved: bool = False
     sends: int = 0
+    """Permits given."""
+    left: bool = False
+    """A goal has left, or may have."""
     refused_sends: int = 0
     started: bool = False
     closed: bool = False
@@ -68,6 +71,7 @@ class Permit:
         if made_by is not _MADE_BY_THE_GUARD:
             raise TypeError("permits come from Guard.permit")
         self.goal_id = goal_id
+        self._clearance = clearance
         self._fields: Mapping[str, Any] | None = exact_copy(clearance.fields)
 
     def spend(self) -> Mapping[str, Any]:
@@ -79,6 +83,7 @@ class Permit:
         if self._fields is None:
             raise RuntimeError(f"the permit of goal {self.goal_id} was spent; a goal is never sent twice")
         fields, self._fields = self._fields, None
+        self._clearance.left = True
         return fields
 
 

@@ -319,6 +319,7 @@ class Guard(Judging, Recording):
                     task_id=task_id,
                     started=True,
                     sends=MAX_SENDS,
+                    left=True,
                 )
                 clearance.goal_ids.append(goal_id)
                 return clearance
@@ -473,7 +474,7 @@ class Guard(Judging, Recording):
             data["approval"] = approval
         try:
             if decided:
-                self._write(clearance, "finished", result="refused", sent=clearance.sends > 0, **data)
+                self._write(clearance, "finished", result="refused", sent=clearance.left, **data)
             else:
                 self._write(clearance, "decided", decision="refused", **data)
         except SafetyRefused:

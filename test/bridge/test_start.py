@@ -252,15 +252,24 @@ async def test_a_refusal_is_not_retried_when_the_server_left(rig: Rig) -> None:
     assert len(rig.port.goals) == 1
 
 
-async def test_a_lost_acceptance_is_looked_for_and_never_sent_again(rig: Rig) -> None:
-    """B3: the server took the goal, its answer was lost; the result arrives under our own id."""
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_lost_acceptance_is_looked_for_and_never_sent_again(rig: Rig, seen: bool) -> None:
+    """B3: the server took the goal, its answer was lost; the result arrives under our own id. A goal that the
+    status topic shows is not waited for.
+    """
     rig.port.acceptance.append("hold")
     info = await rig.start()
     goal = await rig.port.next_goal()
-    goal.take_without_answer()
-    await rig.clock.advance(9.9)
-    assert rig.run(info.task_id).state is RunState.SENDING
-    await rig.clock.advance(0.2)
+    if seen:
+        goal.take_without_answer()
+        await settle()
+    else:
+        goal.accepted = True
+        await rig.clock.advance(9.9)
+        assert rig.run(info.task_id).state is RunState.SENDING
+        await rig.clock.advance(0.2)
+        goal.take_without_answer()
+        await settle()
     assert rig.run(info.task_id).state is RunState.EXECUTING
     goal.feedback(nav_feedback(2.0, 3.0, 6.0, x_m=10.0))
     goal.finish(GoalStatus.SUCCEEDED)
@@ -437,7 +446,7 @@ async def test_a_dead_connection_before_the_acceptance_is_said(rig: Rig, wait_s:
 
     rig.port.get_result = hangs  # type: ignore[method-assign]
     await rig.clock.advance(wait_s)
-    rig.bridge.fail_all("ROS_EXECUTOR_DEAD", "gone")
+    await rig.bridge.lose_ros("ROS_EXECUTOR_DEAD", "gone")
     await settle()
     assert rig.code(info.task_id) == "ROS_EXECUTOR_DEAD"
 
