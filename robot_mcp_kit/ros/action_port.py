@@ -191,8 +191,12 @@ class RosActionPort(ActionPort):
         self._send.give_back()
 
     async def send_goal(self, goal_id: UUID, fields: Mapping[str, Any]) -> GoalResponse:
-        goal = build_message(self._action.Goal, fields)
-        request = self._action.Impl.SendGoalService.Request(goal_id=_goal_id(goal_id), goal=goal)
+        try:
+            goal = build_message(self._action.Goal, fields)
+            request = self._action.Impl.SendGoalService.Request(goal_id=_goal_id(goal_id), goal=goal)
+        except BaseException:
+            self._send.give_back()  # nothing leaves
+            raise
         response = await self._send.call(request)
         return GoalResponse(accepted=bool(response.accepted))
 

@@ -59,9 +59,10 @@ class PacedService:
         self._reserved += 1
 
     def give_back(self) -> None:
-        """Free a reserved place that nothing is sent with."""
-        self._reserved -= 1
-        self._places.release()
+        """Free a reserved place that nothing is sent with; nothing happens when none is reserved."""
+        if self._reserved:
+            self._reserved -= 1
+            self._places.release()
 
     async def send(self, request: Any) -> asyncio.Future[Any]:
         """Wait for a place (not at all when one is free or reserved), queue the request, return its answer's
@@ -71,7 +72,11 @@ class PacedService:
             self._reserved -= 1
         else:
             await self._places.acquire()
-        answer = self._ros.request(self.client, request, urgent=self._urgent)
+        try:
+            answer = self._ros.request(self.client, request, urgent=self._urgent)
+        except BaseException:
+            self._places.release()
+            raise
         freed = False
 
         def free(_: object = None) -> None:

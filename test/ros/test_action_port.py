@@ -280,6 +280,36 @@ async def test_goals_that_are_never_answered_hold_back_later_ones_for_a_moment_o
     await asyncio.gather(*lost, return_exceptions=True)
 
 
+async def test_goals_that_cannot_be_sent_do_not_block_those_after_them(
+    port: Any, ros_side: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B26: nothing has left, so nothing is waited for."""
+
+    def gone(*_: Any, **__: Any) -> Any:
+        raise RosGoneError("no executor")
+
+    for fields, error, patch in (
+        ({"order": "three"}, GoalFieldError, False),
+        ({"order": 0}, RosGoneError, True),
+    ):
+        for _ in range(5):
+            async with asyncio.timeout(BOUND_S):
+                await port.reserve()
+            with monkeypatch.context() as broken:
+                if patch:
+                    broken.setattr(ros_side.thread, "request", gone)
+                with pytest.raises(error):
+                    await port.send_goal(uuid4(), fields)
+        assert port.has_place()
+    # And none was given back that nobody had.
+    for _ in range(4):
+        await port.reserve()
+    assert not port.has_place()
+    for _ in range(4):
+        port.give_back()
+    assert (await port.send_goal(uuid4(), {"order": 0})).accepted
+
+
 async def test_an_action_type_that_is_not_installed_names_the_package(ros_side: Any) -> None:
     with pytest.raises(LookupError, match="'no_such_msgs' of 'no_such_msgs/action/Fly' is not installed"):
         await ros_side.ports.create("/fly", "no_such_msgs/action/Fly")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -75,3 +77,40 @@ async def test_what_is_handed_over_soon_runs_once_in_order_and_at_the_latest_whe
             await asyncio.sleep(0.001)
     await ros_side.thread.call(lambda: None)
     assert ran == [0, 1, 2, 3, 4] * 2
+
+
+async def test_the_cancels_of_twenty_goals_of_one_server_leave_in_two_waits(
+    ros_side: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B22: and none is lost, as more than ten at once would be that the server has not taken."""
+    port = await ros_side.ports.create("/never_answers", "test_msgs/action/Fibonacci")
+    loop, answers = asyncio.get_running_loop(), []
+    timers: list[Callable[[], None]] = []
+
+    def request(_client: Any, _request: Any, *, urgent: bool = False) -> asyncio.Future[Any]:
+        assert urgent
+        answers.append(loop.create_future())
+        return answers[-1]
+
+    def call_later(_delay: float, callback: Callable[[], None], *_: Any, **__: Any) -> Any:
+        timers.append(callback)
+        return SimpleNamespace(cancel=lambda: None)
+
+    monkeypatch.setattr(ros_side.thread, "request", request)
+    monkeypatch.setattr(loop, "call_later", call_later)
+    cancelling = [asyncio.ensure_future(port.cancel_goal(uuid4())) for _ in range(20)]
+    left = []
+    while len(answers) < 20:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        left.append(len(answers))
+        due, timers[:] = list(timers), []
+        for timer in due:
+            timer()
+    waits = [after - before for before, after in zip([0, *left], left, strict=False)]
+    assert len(waits) <= 3, waits
+    assert max(waits) < 10, waits
+    monkeypatch.undo()
+    for one in cancelling:
+        one.cancel()
+    await asyncio.gather(*cancelling, return_exceptions=True)
