@@ -254,8 +254,9 @@ class Bridge(Checks):
         )
         return Started(info, spec.summary, run.replaces, audit_id=clearance.request_id)
 
-    def _begin_step(self, skill: str, arguments: dict[str, Any], task_id: str) -> TaskInfo:
-        return self.begin(skill, arguments, requester=self._requesters.get(task_id), part_of=task_id).info
+    def _begin_step(self, skill: str, arguments: dict[str, Any], task_id: str) -> GoalRun:
+        started = self.begin(skill, arguments, requester=self._requesters.get(task_id), part_of=task_id)
+        return self._runs[started.info.task_id]
 
     def _skill(self, name: str, requester: Requester) -> Skill:
         try:

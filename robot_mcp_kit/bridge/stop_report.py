@@ -63,11 +63,15 @@ def stopped_run(run: GoalRun, info: TaskInfo | None) -> StoppedTask:
 
 
 def stopped_routine(task_id: str, info: TaskInfo | None) -> StoppedTask:
-    """No further step is begun; a step that was running is a task of its own in the report."""
+    """No further step is begun. A step that was running is a task of its own in the report; of one that had
+    failed with an unknown end, the routine's own record tells.
+    """
+    told = {} if info is None else info.progress or {}
+    confirmed = told.get("stop_confirmed") is not False
     return StoppedTask(
         task_id=task_id,
         tool="" if info is None else info.tool,
         state=None if info is None else info.state,
-        stop_confirmed=True,
-        note="No further step is begun.",
+        stop_confirmed=confirmed,
+        note="No further step is begun." if confirmed else f"No further step is begun. {told.get('note', '')}",
     )

@@ -16,11 +16,11 @@ from robot_mcp_kit.skills.config.world import FollowSection
 from robot_mcp_kit.skills.nav2.conditions import out_of_the_dock
 from robot_mcp_kit.skills.results import SkillResult
 from robot_mcp_kit.skills.routines.manipulation import LOOK_BOUND_S, OBJECT, SEEN, told, where
-from robot_mcp_kit.skills.routines.routine import Routine, StepFailed, Steps, fail
+from robot_mcp_kit.skills.routines.routine import Routine, StepFailed, Steps, cancelled_step, fail
 from robot_mcp_kit.skills.world import RobotPose, SeenObject, WorldSnapshot, utc_now
 
 LOOK_PERIOD_S = 0.3
-PREEMPTED, POSITION_UNKNOWN = "ROS_PREEMPTED", "POSITION_UNKNOWN"
+POSITION_UNKNOWN = "POSITION_UNKNOWN"
 _OBJECTS = frozenset({"objects"})
 
 
@@ -115,13 +115,12 @@ class Follow(Routine):
         began_s = steps.now_s()
         away_m = arguments.distance_m or self._section.distance_m
         chase = _Chase(began_s, steps.world.snapshot().find(arguments.object))
-        try:
-            while steps.now_s() - began_s < arguments.duration_s:
-                await self._look(arguments.object, away_m, chase, steps)
-                left_s = arguments.duration_s - (steps.now_s() - began_s)
-                await steps.rest(min(LOOK_PERIOD_S, max(0.0, left_s)))
-        finally:
-            await steps.stop_step()
+        while steps.now_s() - began_s < arguments.duration_s:
+            await self._look(arguments.object, away_m, chase, steps)
+            left_s = arguments.duration_s - (steps.now_s() - began_s)
+            await steps.rest(min(LOOK_PERIOD_S, max(0.0, left_s)))
+        self._check_drive(steps)
+        await steps.stop_step()
         await steps.tell("measuring")
         return self._judge(arguments, away_m, chase, steps.now_s() - began_s, await self._fresh(steps))
 
@@ -151,10 +150,16 @@ class Follow(Routine):
         await steps.begin(self._section.navigate, _beside(at, here, away_m, self._map))
 
     def _check_drive(self, steps: Steps) -> None:
-        """Raises StepFailed when the present drive failed, other than by the next one."""
+        """Raises StepFailed when the present drive failed or was cancelled. It cannot have been replaced by
+        the next one, so whoever replaced it has the robot now.
+        """
         drive = steps.step()
-        if drive is not None and drive.failure is not None and drive.failure.error_code != PREEMPTED:
+        if drive is None:
+            return
+        if drive.failure is not None:
             raise StepFailed(self._section.navigate, drive.failure)
+        if drive.state == "cancelled":
+            raise StepFailed(self._section.navigate, cancelled_step(drive))
 
     async def _fresh(self, steps: Steps) -> WorldSnapshot:
         asked = utc_now()

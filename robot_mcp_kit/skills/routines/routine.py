@@ -16,6 +16,8 @@ from robot_mcp_kit.skills.world import World
 
 ROUTINE_TYPE = "routine"
 """In place of an action type."""
+PREEMPTED = "ROS_PREEMPTED"
+"""How a step fails that another goal replaced."""
 
 
 class StepFailed(Exception):
@@ -27,7 +29,9 @@ class StepFailed(Exception):
 
 
 class Steps(abc.ABC):
-    """Port: how a running routine acts. The bridge implements it."""
+    """Port: how a running routine acts. The bridge implements it, and stops what still runs when the routine
+    has returned or raised.
+    """
 
     world: World
     moved: bool
@@ -56,7 +60,12 @@ class Steps(abc.ABC):
 
     @abc.abstractmethod
     async def stop_step(self) -> None:
-        """Cancel the step that runs, if one does, and wait for its end."""
+        """Cancel the steps that run, if any do, and wait for their ends.
+
+        Raises:
+            StepFailed: the robot may still be moving: the stop is not confirmed (``ROS_CANCEL_UNCONFIRMED``),
+                or the step had failed with an unknown end, or was replaced by somebody else's goal.
+        """
 
     @abc.abstractmethod
     def now_s(self) -> float:
@@ -112,3 +121,10 @@ class Routine(Skill):
 def fail(code: str, message: str, *suggestions: str, recoverable: bool = True) -> NoReturn:
     """Raises TaskError."""
     raise TaskError(code, message, recoverable=recoverable, suggestions=suggestions)
+
+
+def cancelled_step(info: TaskInfo) -> TaskFailure:
+    """What a routine says of a step that somebody cancelled."""
+    note = str((info.progress or {}).get("note") or "")
+    message = f"Its task {info.task_id} was cancelled. {note}".rstrip()
+    return TaskFailure(error_code="STEP_CANCELLED", message=message, suggestions=["get_task", "ask_person"])
