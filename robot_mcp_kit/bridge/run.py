@@ -420,10 +420,14 @@ class GoalRun(EndingRun):
     async def _look(self) -> WorldSnapshot:
         """The world after the end: what the skill measures is read anew, or not known (L2)."""
         world, parts = self._around.world, self.skill.measures
-        if not parts:
-            return world.snapshot()
-        asked = utc_now()
-        return (await world.after(asked, MEASURE_BOUND_S, parts)).since(asked)
+        try:
+            if not parts:
+                return world.snapshot()
+            asked = utc_now()
+            return (await world.after(asked, MEASURE_BOUND_S, parts)).since(asked)
+        except Exception:
+            logger.exception("task %s: the sensors cannot be read", self.task_id)
+            return WorldSnapshot()
 
     async def _why_aborted(self, failure: TaskFailure) -> TaskFailure:
         """ROS 2 has no PREEMPTED: an abort without a reason, while another goal starts, means replaced
