@@ -185,7 +185,7 @@ class GoalRun(EndingRun):
             self._fail("ROS_BUSY", detail, other=still[0])
 
     async def _send(self) -> None:
-        """Send the goal; once more, under a new id, only after a definite refusal (A6)."""
+        """Send the goal; once more, under a new id, only after a definite refusal (case A6)."""
         if await self._send_once():
             return
         self._to(RunState.BACKING_OFF)

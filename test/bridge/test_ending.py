@@ -268,7 +268,7 @@ async def test_a_result_that_cannot_be_asked_for_fails_the_task_and_cancels_the_
 
 
 async def test_dropped_at_once_while_another_navigator_runs_says_busy() -> None:
-    """A7: NavigateThroughPoses runs, Nav2 takes our goal and drops it."""
+    """Case A7: NavigateThroughPoses runs, Nav2 takes our goal and drops it."""
     rig = make_rig()
     through = ScriptedPort("/navigate_through_poses", "nav2_msgs/action/NavigateThroughPoses")
     rig.ports.ports = (rig.port, through)

@@ -24,7 +24,7 @@ async def drive(rig: Rig, goal: Any, series: list[tuple[float, float, float]], *
 
 
 async def test_the_first_progress_says_accepted_and_not_on_the_way(rig: Rig) -> None:
-    """A7: acceptance is not motion."""
+    """Case A7: acceptance is not motion."""
     task_id, goal = await rig.accepted()
     assert rig.payloads("progress", task_id) == [
         {

@@ -216,7 +216,7 @@ async def test_two_servers_of_one_name_are_refused(rig: Rig) -> None:
 
 
 async def test_a_refused_goal_is_tried_once_more_under_a_new_id(rig: Rig) -> None:
-    """A6: Nav2 refuses while it starts; the first goal was definitely not taken."""
+    """Case A6: Nav2 refuses while it starts; the first goal was definitely not taken."""
     rig.port.acceptance.extend(["reject", "accept"])
     info = await rig.start()
     await settle()

@@ -91,7 +91,7 @@ def test_planned_motions_keep_the_scaled_rates_and_arrive(scaling: float) -> Non
 
 
 def test_a_scaling_of_zero_is_full_speed() -> None:
-    """A10: as the message's comment says, and a trap."""
+    """Case A10: as the message's comment says, and a trap."""
     assert plan(HOME, AWAY, 0.0, 0.0).duration_s == plan(HOME, AWAY, 1.0, 1.0).duration_s
     assert plan(HOME, AWAY, 0.1, 1.0).duration_s > 5 * plan(HOME, AWAY, 1.0, 1.0).duration_s
 

@@ -132,7 +132,7 @@ def test_spin_turns_by_a_signed_angle_beyond_half_a_turn(robot: Any) -> None:
 
 
 def test_back_up_ignores_signs_and_never_creeps(robot: Any) -> None:
-    """A10: a speed of 0 still moves, at 0.10 m/s, and a positive distance still goes backwards."""
+    """Case A10: a speed of 0 still moves, at 0.10 m/s, and a positive distance still goes backwards."""
     goal = _back_up(robot, 0.3, 0.0)
     status, result = goal.end()
     assert (status, result.error_code) == (SUCCEEDED, 0)

@@ -20,7 +20,7 @@ def constraints(robot: Robot, **arguments: Any) -> dict[str, Any]:
 
 
 def test_a_motion_starts_where_the_arm_is_and_never_at_full_speed_by_accident(robot: Robot) -> None:
-    """A10: MoveIt reads a scaling of 0 as 1. An empty start state is a difference with nothing in it."""
+    """Case A10: MoveIt reads a scaling of 0 as 1. An empty start state is a difference with nothing in it."""
     for given in ({}, {"velocity_scaling": 0, "acceleration_scaling": 0}):
         fields = robot.goal("move_arm", target="home", **given).fields
         request = fields["request"]
@@ -109,7 +109,7 @@ def test_plan_only_says_that_nothing_moves(robot: Robot) -> None:
 def test_an_impossible_arm_goal_is_refused_with_the_field_and_the_way_out(
     robot: Robot, arguments: dict[str, Any], field: str, hint: str
 ) -> None:
-    """A1, A3, A10, H80; MoveIt itself would clip a joint to its limit or drop a frameless constraint."""
+    """Cases A1, A3, A10, H80; MoveIt itself would clip a joint to its limit or drop a frameless constraint."""
     refused = robot.refusal("move_arm", **arguments)
     assert refused.field == field
     assert hint in refused.message

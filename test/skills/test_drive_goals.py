@@ -67,7 +67,7 @@ def test_no_argument_reaches_a_goal_field_that_is_not_offered(robot: Robot, skil
 
 
 def test_poses_are_sent_in_order_with_stamp_zero_and_the_collision_checks_left_on(robot: Robot) -> None:
-    """A5: a wall-clock stamp would fail under simulated time."""
+    """Case A5: a wall-clock stamp would fail under simulated time."""
     spec = robot.goal(
         "navigate_through", poses=[{"place": "kitchen"}, {"x_m": 1.0, "y_m": 4.0, "yaw_rad": 1.0}]
     )
@@ -149,7 +149,7 @@ def test_a_goal_that_fits_no_form_tells_what_is_wrong_with_each() -> None:
     ],
 )
 def test_a_bad_pose_in_a_list_is_named_by_its_place(robot: Robot, skill: str, poses: Any, field: str) -> None:
-    """A1, A3, A4, A9, H80."""
+    """Cases A1, A3, A4, A9, H80."""
     refused = robot.refusal(skill, poses=poses)
     assert refused.field == field
     if field.endswith(("place", "frame")):
@@ -170,7 +170,7 @@ def test_a_bad_pose_in_a_list_is_named_by_its_place(robot: Robot, skill: str, po
     ],
 )
 def test_a_tour_begins_within_its_list(robot: Robot, arguments: dict[str, Any], field: str) -> None:
-    """A9: the waypoint follower reads beyond its list."""
+    """Case A9: the waypoint follower reads beyond its list."""
     assert robot.refusal("follow_waypoints", **GOOD["follow_waypoints"], **arguments).field == field
 
 
@@ -218,7 +218,7 @@ def test_a_tour_carries_its_first_index_and_extra_rounds(robot: Robot) -> None:
 def test_an_impossible_motion_is_refused_with_the_field_and_the_way_out(
     robot: Robot, skill: str, arguments: dict[str, Any], field: str, hint: str
 ) -> None:
-    """A3, A10, H80."""
+    """Cases A3, A10, H80."""
     refused = robot.refusal(skill, **arguments)
     assert refused.field == field
     assert hint in refused.message
@@ -236,7 +236,7 @@ def test_an_impossible_motion_is_refused_with_the_field_and_the_way_out(
 def test_there_always_is_a_time_allowance(
     robot: Robot, skill: str, arguments: dict[str, Any], seconds: int, given: dict[str, Any]
 ) -> None:
-    """A10: 0 would be "no limit" to Nav2."""
+    """Case A10: 0 would be "no limit" to Nav2."""
     spec = robot.goal(skill, **arguments, **given)
     assert spec.fields["time_allowance"] == {"sec": seconds, "nanosec": 0}
     longer = robot.goal(skill, **arguments, time_allowance_s=12.25)

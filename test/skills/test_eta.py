@@ -30,13 +30,13 @@ def steady(start_s: float, distance_m: float, speed_mps: float, seconds: float, 
 
 
 def test_before_a_path_was_seen_nothing_is_known() -> None:
-    """B11: distance 0 and time 0 are defaults, however long they last."""
+    """Case B11: distance 0 and time 0 are defaults, however long they last."""
     for reading in feed([(t / 2, 0.0, 0.0) for t in range(20)]):
         assert reading == EtaReading()
 
 
 def test_zero_with_a_path_ahead_is_unknown() -> None:
-    """B11: turning in place, waiting for a person."""
+    """Case B11: turning in place, waiting for a person."""
     readings = feed([(t, 0.0, 12.4) for t in (2.0, 2.5, 3.0)])
     assert [r.eta_s for r in readings] == [None] * 3
     assert readings[-1].distance_m == 12.4
@@ -62,7 +62,7 @@ def test_standing_still_is_bridged_by_the_speed_before_and_then_unknown() -> Non
 
 
 def test_a_creeping_robot_is_unknown_and_not_three_quarters_of_an_hour() -> None:
-    """B14: speeds alternate around 0.01 m/s at 30 m."""
+    """Case B14: speeds alternate around 0.01 m/s at 30 m."""
     rows: list[Row] = [(2.0 + t, 0.0 if t % 2 else 30 / 0.0101, 30.0 - 0.01 * t) for t in range(60)]
     assert {r.eta_s for r in feed(rows)} == {None}
 
@@ -99,7 +99,7 @@ def test_the_straight_line_is_not_compared_across_frames() -> None:
 
 
 def test_one_sample_of_a_path_that_passes_near_itself_changes_nothing() -> None:
-    """B13: 30 -> 8 -> 29."""
+    """Case B13: 30 -> 8 -> 29."""
     rows: list[Row] = [
         (2.0, 60.0, 30.5),
         (3.0, 59.0, 30.0),
@@ -114,7 +114,7 @@ def test_one_sample_of_a_path_that_passes_near_itself_changes_nothing() -> None:
 
 
 def test_a_short_stretch_of_the_wrong_piece_changes_nothing() -> None:
-    """B13 at 10 Hz: three messages see the wrong piece of the path."""
+    """Case B13 at 10 Hz: three messages see the wrong piece of the path."""
     rows = steady(2.0, 30.0, 0.5, 2.0, 0.1)
     wrong: list[Row] = [(4.0, 16.0, 8.0), (4.1, 15.8, 7.9), (4.2, 15.6, 7.8)]
     readings = feed(rows + wrong + steady(4.3, 28.85, 0.5, 2.0, 0.1))

@@ -64,7 +64,7 @@ def test_poses_that_were_passed_are_a_floor_for_the_percentage(robot: Robot) -> 
 
 
 def test_the_all_zero_message_of_an_empty_list_is_neither_arrival_nor_a_place(robot: Robot) -> None:
-    """B21."""
+    """Case B21."""
     empty = empty_feedback()
     empty.number_of_poses_remaining = 0
     samples = robot.read(
@@ -135,7 +135,7 @@ def turned(angle: float) -> Any:
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_spin_is_measured_in_its_own_direction(robot: Robot, sign: float) -> None:
-    """B20: the angle is signed like the target."""
+    """Case B20: the angle is signed like the target."""
     samples = robot.read("spin", [turned(sign * a) for a in (0.0, 1.57, 3.14)], angle_rad=sign * 3.14)
     assert percents(samples) == pytest.approx([0.0, 50.0, 99.0])
     assert payloads(samples)[1]["turned_rad"] == sign * 1.57
@@ -145,7 +145,7 @@ def test_a_spin_is_measured_in_its_own_direction(robot: Robot, sign: float) -> N
 
 
 def test_more_than_a_full_turn_counts_up_and_never_back(robot_of: Any) -> None:
-    """B20: target -6.5, feedback to -6.5."""
+    """Case B20: target -6.5, feedback to -6.5."""
     robot = robot_of("skills: {spin: {action: spin, type: nav2_msgs/action/Spin, max_angle_rad: 7.0}}")
     angles = [-0.1, -1.0, -3.0, -2.9, -5.0, -6.5, 0.2]
     found = percents(robot.read("spin", [turned(a) for a in angles], angle_rad=-6.5))
@@ -191,7 +191,7 @@ def test_straight_motions_count_their_displacement(
 def test_a_waits_last_word_is_below_zero_and_shown_as_zero(
     robot: Robot, left_s: float, eta_s: float, percent: float
 ) -> None:
-    """B17: sec=-1, nanosec=950000000 is -0.05 s."""
+    """Case B17: sec=-1, nanosec=950000000 is -0.05 s."""
     (sample,) = robot.read("wait", [message(time_left=vars(duration(left_s)))], duration_s=4.0)
     assert sample.eta_s == pytest.approx(eta_s)
     assert sample.percent == pytest.approx(percent)

@@ -209,7 +209,7 @@ def test_one_goal_does_not_change_the_next() -> None:
 
 
 def test_a_default_that_no_caller_may_give_is_not_sent_in_silence() -> None:
-    """A10: an optional field with limits that its own default is outside of must be given."""
+    """Case A10: an optional field with limits that its own default is outside of must be given."""
     skill = build(
         "    others: hidden\n    fields:\n      speed: {max: 0.3}\n      label: {choices: [a, b]}\n"
         "      fingers: {min_items: 2}\n"
@@ -218,14 +218,14 @@ def test_a_default_that_no_caller_may_give_is_not_sent_in_silence() -> None:
 
 
 def test_a_frame_is_one_of_the_robots_and_the_map_frame_by_default() -> None:
-    """A4, B7."""
+    """B7; case A4."""
     skill = build("", robot="robot: {map_frame: world, frames: [world, base]}\n")
     rest = {"width": 0.1, "mode": 1, "timeout": {"sec": 1}}
     position = {"position": {"x": 1, "y": 2, "z": 3}}
     sent = goal_of(skill, target={"pose": position}, via=[{"pose": position}], **rest)
     assert sent["target"]["header"]["frame_id"] == "world"
     assert sent["via"][0]["header"]["frame_id"] == "world"
-    assert "stamp" not in sent["target"]["header"], "zero: now (A5)"
+    assert "stamp" not in sent["target"]["header"], "zero: now (case A5)"
     sent = goal_of(skill, target={"header": {"frame_id": "base"}, "pose": position}, **rest)
     assert sent["target"]["header"]["frame_id"] == "base"
     for frame in ("", "/world", "wrld"):
@@ -297,7 +297,7 @@ GOOD: dict[str, Any] = {
 def test_a_wrong_value_is_refused_by_the_name_the_caller_knows(
     arguments: dict[str, Any], field: str, words: str
 ) -> None:
-    """B7, A3."""
+    """B7; case A3."""
     error = refusal(build(), **{**GOOD, **arguments})
     assert error.field == field
     assert words in error.message
@@ -312,7 +312,7 @@ def test_a_wrong_value_is_refused_by_the_name_the_caller_knows(
     ],
 )
 def test_what_is_no_rotation_is_refused(rotation: dict[str, float], words: str) -> None:
-    """A1, B7."""
+    """B7; case A1."""
     target = {"pose": {"position": {"x": 1, "y": 2, "z": 3}, "orientation": rotation}}
     error = refusal(build(), **{**GOOD, "target": target})
     assert error.field == "target.pose.orientation"

@@ -58,7 +58,7 @@ def yaw_of(spec: GoalSpec) -> float:
 
 
 def test_a_place_becomes_a_stamped_pose_with_stamp_zero() -> None:
-    """A5: a wall-clock stamp fails under simulated time."""
+    """Case A5: a wall-clock stamp fails under simulated time."""
     spec = goal({"place": "Kitchen"})
     header = spec.fields["pose"]["header"]
     assert header == {"stamp": {"sec": 0, "nanosec": 0}, "frame_id": "map"}
@@ -139,7 +139,7 @@ def test_numbers_as_text_are_numbers() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_name(arguments: Any, field: str, words: list[str]) -> None:
-    """B7, A1, A3, A4, H80."""
+    """B7; cases A1, A3, A4, H80."""
     error = refusal(arguments)
     assert error.field == field
     for word in words:
