@@ -99,6 +99,8 @@ class TaskManager:
         self._watchers: list[Callable[[TaskInfo], None]] = []
         # Strong references: asyncio itself keeps running tasks only weakly (K29).
         self._tasks: set[asyncio.Task[None]] = set()
+        self._graces: set[asyncio.Future[None]] = set()
+        """Of the cancelled bodies that tear down now; whoever has to end sooner cuts them short."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         if on_event is not None:
@@ -477,18 +479,21 @@ class TaskManager:
             return record.teardown
 
     async def _await_teardown(self, record: TaskRecord, task: asyncio.Task[None]) -> None:
-        bound = asyncio.ensure_future(self._clock.sleep(self._cancel_grace_s))
+        began_s = self._clock.now()
+        grace = asyncio.ensure_future(self._clock.sleep(self._cancel_grace_s))
+        self._graces.add(grace)
         try:
-            await asyncio.wait({task, bound}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, grace}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            bound.cancel()
+            grace.cancel()
+            self._graces.discard(grace)
             record.teardown = None
             with self._lock:
                 if record.running and not task.done():
                     logger.error(
                         "task %s ignored its cancel for %g s; it is called cancelled, its body may still run",
                         record.info.task_id,
-                        self._cancel_grace_s,
+                        round(self._clock.now() - began_s, 2),
                     )
                 self._finish(record, record.cancelled)
 
@@ -504,7 +509,8 @@ class TaskManager:
         No failure events are sent; :meth:`get` and :meth:`list` still answer afterwards.
 
         Args:
-            grace_s: instead of ``cancel_grace_s``, for a process that has to end sooner.
+            grace_s: instead of ``cancel_grace_s``, for a process that has to end sooner; counts from now on
+                for tasks that were cancelled before, too.
         """
         with self._lock:
             self._closed = True
@@ -519,4 +525,14 @@ class TaskManager:
             teardowns = [
                 teardown for record in running if (teardown := self._accept_cancel(record)) is not None
             ]
-        await asyncio.gather(*(asyncio.shield(teardown) for teardown in teardowns))
+        if not teardowns:
+            return
+        down: asyncio.Future[Any] = asyncio.gather(*(asyncio.shield(teardown) for teardown in teardowns))
+        end: asyncio.Future[Any] = asyncio.ensure_future(self._clock.sleep(self._cancel_grace_s))
+        try:
+            await asyncio.wait({down, end}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            end.cancel()
+        for grace in tuple(self._graces):
+            grace.cancel()
+        await down

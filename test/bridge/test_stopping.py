@@ -281,6 +281,11 @@ async def test_already_terminated_is_not_an_error(rig: Rig) -> None:
     rig.port.cancel_policy = "terminated"
     task_id, goal = await rig.accepted()
     await cancel(rig, task_id)
+    # Nobody is told meanwhile that the robot refuses to stop, neither by polling nor by an event.
+    meanwhile = [rig.info(task_id).progress or {}, *(event.payload for event in rig.events)]
+    assert rig.port.requests("cancel") == [goal.goal_id]
+    assert not [told for told in meanwhile if "cancel_error" in told or "cancel_code" in told]
+    assert not [told for told in meanwhile if "refused" in str(told.get("note"))]
     goal.finish(GoalStatus.SUCCEEDED)
     await settle()
     progress = rig.info(task_id).progress

@@ -515,3 +515,35 @@ async def test_a_process_that_has_to_end_waits_less(timed: TaskManager, clock: F
             task.give_up = True  # type: ignore[attr-defined]
             task.cancel()
             await asyncio.wait({task})
+
+
+async def test_a_process_that_has_to_end_waits_less_for_earlier_cancels_too(
+    timed: TaskManager, clock: FakeClock
+) -> None:
+    """B29: a cancel that was asked for just before does not hold up the end for its own five seconds."""
+    info = await begun(timed, stubborn)
+    asked = asyncio.ensure_future(timed.cancel(info.task_id))
+    await clock.advance(1.0)
+    closing = asyncio.ensure_future(timed.aclose(grace_s=2.0))
+    await clock.advance(1.9)
+    assert not closing.done()
+    await clock.advance(0.1)
+    await closing
+    answer = await asked
+    assert answer is not None
+    assert answer.state == state(timed, info) == "cancelled"
+    await end_stubborn_bodies()
+
+
+async def test_the_end_of_a_process_gives_an_earlier_cancel_no_longer_than_it_had(
+    timed: TaskManager, clock: FakeClock
+) -> None:
+    """K96."""
+    info = await begun(timed, stubborn)
+    asked = asyncio.ensure_future(timed.cancel(info.task_id))
+    await clock.advance(4.5)
+    closing = asyncio.ensure_future(timed.aclose(grace_s=3.0))
+    await clock.advance(0.5)
+    assert asked.done()
+    assert closing.done()
+    await end_stubborn_bodies()
