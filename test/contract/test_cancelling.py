@@ -528,8 +528,9 @@ async def test_a_process_that_has_to_end_waits_less_for_earlier_cancels_too(
     await clock.advance(1.9)
     assert not closing.done()
     await clock.advance(0.1)
-    await closing
-    answer = await asked
+    assert closing.done()
+    assert asked.done()
+    answer = asked.result()
     assert answer is not None
     assert answer.state == state(timed, info) == "cancelled"
     await end_stubborn_bodies()
