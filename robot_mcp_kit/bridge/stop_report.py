@@ -68,10 +68,11 @@ def stopped_routine(task_id: str, info: TaskInfo | None) -> StoppedTask:
     """
     told = {} if info is None else info.progress or {}
     confirmed = told.get("stop_confirmed") is not False
+    why = "" if confirmed else told.get("note", "")
     return StoppedTask(
         task_id=task_id,
         tool="" if info is None else info.tool,
         state=None if info is None else info.state,
         stop_confirmed=confirmed,
-        note="No further step is begun." if confirmed else f"No further step is begun. {told.get('note', '')}",
+        note=f"No further step is begun. {why}".rstrip(),
     )

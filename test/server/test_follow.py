@@ -240,6 +240,49 @@ async def test_a_cancel_stops_the_drive() -> None:
     assert len(rig.port.requests("cancel")) == 1
 
 
+async def test_a_drive_that_does_not_stop_when_the_time_is_up_is_no_success() -> None:
+    """L1 K94: the words say that the robot may still be moving."""
+    async with rigged() as rig:
+        rig.port.cancel_policy = "agree"
+        task_id = await rig.follow(duration_s=3.0)
+        await rig.passes(9)
+        info = await rig.ended(task_id)
+    assert info.failure is not None
+    assert info.failure.error_code == "ROS_CANCEL_UNCONFIRMED"
+    assert "may still be moving" in info.failure.message
+    assert info.progress is not None
+    assert info.progress["stop_confirmed"] is False
+
+
+async def test_where_another_program_takes_the_robot_it_is_not_taken_back() -> None:
+    """L32 K94: somebody else drives it now; no further drive is begun against that."""
+    async with rigged() as rig:
+        task_id = await rig.follow()
+        rig.port.other_client_takes_over()
+        rig.street.person = (7.0, 4.0)
+        await rig.passes(3)
+        info = await rig.ended(task_id)
+        assert len(rig.port.goals) == 1
+    assert info.failure is not None
+    assert info.failure.error_code == "ROS_PREEMPTED"
+    assert "may still be moving" in info.failure.message
+
+
+async def test_whoever_cancels_its_drive_has_ended_it() -> None:
+    """L32: it does not begin another one."""
+    async with rigged() as rig:
+        task_id = await rig.follow()
+        drive = next(info for info in rig.manager.list() if info.tool == "navigate_to")
+        await rig.manager.cancel(drive.task_id)
+        rig.street.person = (7.0, 4.0)
+        await rig.passes(3)
+        info = await rig.ended(task_id)
+        assert len(rig.port.goals) == 1
+    assert info.failure is not None
+    assert info.failure.error_code == "STEP_CANCELLED"
+    assert drive.task_id in info.failure.message
+
+
 @pytest.mark.parametrize(
     ("robot", "person", "code"),
     [((1.0, 4.0), None, "OBJECT_NOT_SEEN"), (None, (4.0, 4.0), "POSITION_UNKNOWN")],
