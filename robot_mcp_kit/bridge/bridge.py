@@ -28,6 +28,7 @@ from robot_mcp_kit.bridge.stop_report import (
     stopped_run,
 )
 from robot_mcp_kit.bridge.surroundings import Surroundings
+from robot_mcp_kit.bridge.waiting import first_of
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.failures import failure_from
@@ -357,9 +358,11 @@ class Bridge(Checks):
         self.guard.stopped(reason, [run.task_id for run in runs])
         stopping = [*(run.task_id for run in runs), *routines]
         answers = await asyncio.gather(
-            *(self._manager.cancel(task_id) for task_id in stopping), return_exceptions=True
+            *(self._manager.cancel(task_id) for task_id in stopping),
+            self._all_ended(runs),  # also those whose tasks have ended before
+            return_exceptions=True,
         )
-        for task_id, answer in zip(stopping, answers, strict=True):
+        for task_id, answer in zip(stopping, answers[:-1], strict=True):
             if isinstance(answer, BaseException):
                 logger.error("task %s: cancelling the task failed: %r", task_id, answer)
         self._sweep()
@@ -370,6 +373,13 @@ class Bridge(Checks):
         ]
         confirmed = all(task.stop_confirmed for task in tasks)
         return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=stop_words(tasks))
+
+    async def _all_ended(self, runs: list[GoalRun]) -> None:
+        """Wait for the ends of these goals, within the grace of a cancel."""
+        if runs:
+            ends = asyncio.ensure_future(asyncio.wait({run.ended for run in runs}))
+            await first_of(self._clock, ends, timeout_s=self.settings.cancel_grace_s)
+            ends.cancel()
 
     def _on_estop(self, reason: str) -> None:
         """Stop whatever runs, at once; the tasks fail as stopped for safety."""

@@ -239,6 +239,21 @@ async def test_triggers_go_on_where_they_were(world: World) -> None:
     assert "triggers_not_fired" not in done.payload["result"]
 
 
+async def test_a_trigger_that_repeats_has_to_be_armed_again_after_the_restart(world: World) -> None:
+    """B11 B24: it fired where the robot stands, and does not fire there again."""
+    here = {"type": "zone_entered", "zone": "kitchen", "repeat": True}
+    task_id, goal = await executing(world, triggers=[here])
+    await drive(world, goal, [(float(t), 20.0 - t, 6.0 - t) for t in range(6)])
+    assert len(world.chat.of(task_id, "trigger_fired")) == 1
+    await world.adopted()
+    goal.status(GoalStatus.EXECUTING)
+    await settle()
+    await drive(world, goal, [(10.0 + t, 10.0 - t, 1.0 - 0.1 * t) for t in range(4)])
+    assert len(world.chat.of(task_id, "trigger_fired")) == 1
+    await drive(world, goal, [(20.0, 20.0, 8.0), (21.0, 19.0, 8.0), (22.0, 10.0, 1.0), (23.0, 9.0, 0.5)])
+    assert len(world.chat.of(task_id, "trigger_fired")) == 2
+
+
 async def drive(world: World, goal: Any, series: list[tuple[float, float, float]]) -> None:
     """Publish (robot's time, eta, distance) rows."""
     for time_s, eta_s, distance_m in series:

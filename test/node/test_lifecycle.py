@@ -92,6 +92,15 @@ def operator(ros_domain_id: int) -> Iterator[Operator]:
     operator.close()
 
 
+async def _moving(client: Client, task_id: str) -> None:
+    async with asyncio.timeout(BOUND_S):
+        while True:
+            answer = await client.call_tool("get_task", {"task_id": task_id})
+            if (json.loads(answer.content[0].text)["progress"] or {}).get("phase") == "executing":
+                return
+            await asyncio.sleep(0.05)
+
+
 def _url(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -120,7 +129,9 @@ async def test_a_managed_node_goes_through_its_states_as_nav2_does(
         started = await client.call_tool("navigate_to", {"place": "kitchen"})
         assert not started.is_error, started.content[0].text
         task_id = started.structured_content["task_id"]
+        await _moving(client, task_id)
 
+        slow_robot.faults(refuse_cancel=True)
         assert await asyncio.to_thread(operator.change, DEACTIVATE)
         async with asyncio.timeout(BOUND_S):
             while True:
@@ -130,7 +141,12 @@ async def test_a_managed_node_goes_through_its_states_as_nav2_does(
                     break
                 await asyncio.sleep(0.05)
         assert info["state"] == "cancelled"
+        assert info["progress"]["stop_confirmed"] is False
         assert (await client.call_tool("navigate_to", {"place": "kitchen"})).is_error
+        assert not await asyncio.to_thread(operator.change, CLEANUP), "the robot has refused to stop"
+        assert await asyncio.to_thread(operator.state) == "inactive"
+        slow_robot.faults(refuse_cancel=False)
+        assert (await client.call_tool("stop", {})).structured_content["all_confirmed"]
 
     async with asyncio.timeout(BOUND_S):
         while not await asyncio.to_thread(operator.change, CLEANUP):
