@@ -23,6 +23,19 @@ from robot_mcp_kit.ros.thread import RosGoneError
 
 logger = logging.getLogger(__name__)
 
+STOPPING = "stop requested for everything this bridge runs"
+STOPPING_SOON = (
+    "the bridge is starting and does not follow its goals of before yet: stop remembered, they are cancelled "
+    "as soon as it does"
+)
+CLOSING = "the bridge is closing, which cancels everything it runs"
+FOLLOWS_NOTHING = (
+    "nothing was stopped: the bridge is not configured and follows no goal. Stop remembered: goals that an "
+    "earlier bridge left running are cancelled as soon as it is configured. If the robot moves, configure "
+    "the bridge now, or use the robot's own emergency stop"
+)
+"""What the stop service answers; the last one without success."""
+
 
 class NotNowError(RuntimeError):
     """The transition is right but its time has not come."""
@@ -41,6 +54,8 @@ class Life:
         self._on_end = on_end
         self.session: Session | None = None
         self._active_from_the_start = False
+        self._stop_asked: str | None = None
+        """A stop that was asked for while there was no session; for the goals that the next one adopts."""
         self._closed: asyncio.Event = asyncio.Event()
         self._closed.set()
         self._closers: set[asyncio.Task[None]] = set()
@@ -96,11 +111,6 @@ class Life:
             await self._close(session)
         await self._closed.wait()
 
-    def stop(self, reason: str) -> None:
-        """Stop every motion."""
-        if self.session is not None:
-            self.session.stop(reason)
-
     async def lose_ros(self, error_code: str, message: str) -> None:
         """Fail every running task: ROS is gone."""
         if self.session is not None and self.session.bridge is not None:
@@ -117,7 +127,29 @@ class Life:
                 session.prepared.release_files()
             self._closed.set()
 
-    # -- transitions, on the rclpy thread -------------------------------------------------------------------
+    # -- on the rclpy thread --------------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> tuple[bool, str]:
+        """Ask for the end of every motion, in whatever state the node is.
+
+        A stop is never forgotten: one that comes before the goals of an earlier process are followed is
+        meant for them too.
+
+        Returns:
+            whether something is or will be cancelled without anybody's doing, and that in words.
+        """
+        session = self.session
+        if session is None:
+            if not self._closed.is_set():
+                return True, CLOSING
+            logger.warning("stop (%s): nothing is followed yet; remembered", reason)
+            self._stop_asked = reason
+            return False, FOLLOWS_NOTHING
+        follows = session.follows
+        self._ros.thread.hand_over(lambda: session.stop(reason))
+        return True, STOPPING if follows else STOPPING_SOON
+
+    # -- transitions ----------------------------------------------------------------------------------------
 
     def _configure(self) -> None:
         if not self._closed.is_set():
@@ -126,6 +158,9 @@ class Life:
         active, self._active_from_the_start = self._active_from_the_start, False
         session = Session(self._ros, prepare(self._ros, settings), on_end=self._on_end, active=active)
         self.session = session
+        stop_asked, self._stop_asked = self._stop_asked, None
+        if stop_asked is not None:
+            self._ros.thread.hand_over(lambda: session.stop(stop_asked))
         self._ros.thread.hand_over(session.start)
 
     def _activate(self) -> None:

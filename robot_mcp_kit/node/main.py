@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import signal
 import sys
@@ -81,7 +82,7 @@ async def _run(ros: RosSide, *, autostart: bool, executor: str) -> int:
 
     ros.start(on_death=ros_died, executor=executor)
     life = Life(ros, on_end=finish)
-    await ros.offer_stop(lambda: life.stop("the ~/stop service was called"))
+    await ros.offer_stop(functools.partial(life.stop, "the ~/stop service was called"))
     try:
         if autostart:
             await life.bring_up()

@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.bridge.ledger import LedgerError
+from robot_mcp_kit.bridge.outcomes import Stop
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.node.prepared import Prepared
-from robot_mcp_kit.node.settings import END_GRACE_S
+from robot_mcp_kit.node.settings import END_GRACE_S, EVENTS_GRACE_S
 from robot_mcp_kit.ros.diagnostics import Diagnostics
 from robot_mcp_kit.ros.side import RosSide
 from robot_mcp_kit.ros.thread import RosGoneError
@@ -27,11 +28,16 @@ logger = logging.getLogger(__name__)
 ENDPOINT = "robot_mcp_kit.node.endpoint"
 HEAD_START_S = 0.5
 """So long the chat app is told about followed goals before the imports of the endpoint slow that down."""
+_TURNS_TO_BEGIN = 2
 INACTIVE = TaskFailure(
     error_code="BRIDGE_INACTIVE",
     message="The bridge node is not active, so nothing is started. An operator has to activate it.",
     recoverable=True,
     suggestions=["ask_person"],
+)
+UNCONFIRMED = Stop(
+    False,
+    "The bridge ended before the action server confirmed the stop; do not assume that the robot stopped.",
 )
 
 
@@ -54,6 +60,10 @@ class Session:
     ) -> None:
         self.prepared = prepared
         self.bridge: Bridge | None = None
+        self.follows = False
+        """Whether what an earlier process left is followed, so that a stop reaches it."""
+        self._stop_asked: str | None = None
+        """A stop that came before that."""
         self._ros = ros
         self._on_end = on_end
         self._active = active
@@ -85,11 +95,16 @@ class Session:
         self._active = False
         if self.bridge is not None:
             self.bridge.refusing = INACTIVE
-            self.stop("the node was deactivated")
+        self.stop("the node was deactivated")
 
     def stop(self, reason: str) -> None:
-        """Stop every motion; does not wait for the confirmations."""
-        if self.bridge is None:
+        """Stop every motion; does not wait for the confirmations.
+
+        While the session starts, this is remembered until the goals of before are followed.
+        """
+        if self.bridge is None or not self.follows:
+            logger.warning("stop (%s): as soon as the goals of before are followed", reason)
+            self._stop_asked = reason
             return
         task = asyncio.create_task(self.bridge.stop(reason))
         self._stops.add(task)
@@ -114,7 +129,8 @@ class Session:
         memory = self.prepared.memory
         ledger = None if memory is None else memory.ledger
         # What an earlier process did not deliver leaves first; an adopted task's new events come behind it.
-        poster = EventPoster(settings.server_name, outbox=None if memory is None else memory.outbox)
+        outbox = None if memory is None else memory.outbox
+        poster = EventPoster(settings.server_name, outbox=outbox, close_grace_s=EVENTS_GRACE_S)
         manager = TaskManager(settings.server_name, poster, journal=ledger)
         bridge = Bridge(
             manager,
@@ -152,6 +168,7 @@ class Session:
             await endpoint.serve(self.prepared, bridge, manager, opened=self._open, closing=self._closing)
         finally:
             await manager.aclose(END_GRACE_S)
+            tell_unconfirmed(bridge, manager)
             await bridge.aclose()
             await self.prepared.guard.guard.aclose()
             with contextlib.suppress(RosGoneError):
@@ -165,6 +182,22 @@ class Session:
             followed = await bridge.adopt()
         except LedgerError as error:
             raise ConfigError(f"parameter ledger_file: {error}") from error
+        # A task's body begins two turns after its adoption. Cancelled before, it would not look for its goal.
+        for _ in range(_TURNS_TO_BEGIN):
+            await asyncio.sleep(0)
+        self.follows = True
+        if self._stop_asked is not None:
+            self.stop(self._stop_asked)
         if followed:
             logger.warning("following %d goals of before: %s", len(followed), ", ".join(followed))
         return followed
+
+
+def tell_unconfirmed(bridge: Bridge, manager: TaskManager) -> None:
+    """The end came before a task could say that its goal has not confirmed the stop: its record says it now,
+    for whoever asks the next bridge (B21, B29).
+    """
+    for task_id in bridge.running():
+        info = manager.get(task_id)
+        if info is not None and info.state == "cancelled" and "stop_confirmed" not in (info.progress or {}):
+            manager.annotate(task_id, UNCONFIRMED.payload(ended=False))

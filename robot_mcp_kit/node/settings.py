@@ -89,10 +89,12 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ),
 )
 
-END_GRACE_S = 3.0
+END_GRACE_S = 2.5
 """So long a node that ends waits for the confirmations of its cancels, which have left. It has five seconds
-in all (B29), for the chat app as well.
+in all (B29), for the chat app and the ROS side as well.
 """
+EVENTS_GRACE_S = 1.2
+"""So long a node that ends tries to deliver its last events; with a ledger on disk the next one goes on."""
 
 
 LOG_PARAMETERS: tuple[ParameterSpec, ...] = (

@@ -58,17 +58,16 @@ class RosSide:
         self._thread.start()
         return self._thread
 
-    async def offer_stop(self, on_stop: Callable[[], None]) -> None:
+    async def offer_stop(self, on_stop: Callable[[], tuple[bool, str]]) -> None:
         """Offer ``~/stop`` (std_srvs/Trigger, B37).
 
-        ``on_stop`` runs on the loop and sends the cancels; the service answers as soon as that was asked for,
-        since a stop must not wait for a goal that does not end.
+        Args:
+            on_stop: runs on the rclpy thread, asks for the stop without waiting for it (it must not wait for
+                a goal that does not end), and says what the service answers: success and message.
         """
 
         def answer(_request: Any, response: Any) -> Any:
-            self.thread.hand_over(on_stop)
-            response.success = True
-            response.message = "stop requested for everything this bridge runs"
+            response.success, response.message = on_stop()
             return response
 
         await self.thread.call(lambda: self.node.create_service(Trigger, "~/stop", answer))
