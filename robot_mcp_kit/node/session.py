@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from robot_mcp_kit.bridge.bridge import Bridge
 from robot_mcp_kit.bridge.ledger import LedgerError
-from robot_mcp_kit.bridge.outcomes import Stop
 from robot_mcp_kit.errors import ConfigError
 from robot_mcp_kit.events import EventPoster
 from robot_mcp_kit.models import TaskFailure
@@ -34,10 +33,6 @@ INACTIVE = TaskFailure(
     message="The bridge node is not active, so nothing is started. An operator has to activate it.",
     recoverable=True,
     suggestions=["ask_person"],
-)
-UNCONFIRMED = Stop(
-    False,
-    "The bridge ended before the action server confirmed the stop; do not assume that the robot stopped.",
 )
 
 
@@ -168,7 +163,6 @@ class Session:
             await endpoint.serve(self.prepared, bridge, manager, opened=self._open, closing=self._closing)
         finally:
             await manager.aclose(END_GRACE_S)
-            tell_unconfirmed(bridge, manager)
             await bridge.aclose()
             await self.prepared.guard.guard.aclose()
             with contextlib.suppress(RosGoneError):
@@ -191,13 +185,3 @@ class Session:
         if followed:
             logger.warning("following %d goals of before: %s", len(followed), ", ".join(followed))
         return followed
-
-
-def tell_unconfirmed(bridge: Bridge, manager: TaskManager) -> None:
-    """The end came before a task could say that its goal has not confirmed the stop: its record says it now,
-    for whoever asks the next bridge (B21, B29).
-    """
-    for task_id in bridge.running():
-        info = manager.get(task_id)
-        if info is not None and info.state == "cancelled" and "stop_confirmed" not in (info.progress or {}):
-            manager.annotate(task_id, UNCONFIRMED.payload(ended=False))
