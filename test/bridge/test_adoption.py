@@ -240,17 +240,18 @@ async def test_triggers_go_on_where_they_were(world: World) -> None:
 
 
 async def test_a_trigger_that_repeats_has_to_be_armed_again_after_the_restart(world: World) -> None:
-    """B11 B24: it fired where the robot stands, and does not fire there again."""
-    here = {"type": "zone_entered", "zone": "kitchen", "repeat": True}
-    task_id, goal = await executing(world, triggers=[here])
-    await drive(world, goal, [(float(t), 20.0 - t, 6.0 - t) for t in range(6)])
+    """B11 B24: it fired for this approach, and does not fire for it again."""
+    near = {"type": "eta_below", "seconds": 30, "repeat": True}
+    task_id, goal = await executing(world, triggers=[near])
+    await drive(world, goal, [(float(t), 40.0 - t, 12.0 - 0.3 * t) for t in range(16)])
     assert len(world.chat.of(task_id, "trigger_fired")) == 1
     await world.adopted()
     goal.status(GoalStatus.EXECUTING)
     await settle()
-    await drive(world, goal, [(10.0 + t, 10.0 - t, 1.0 - 0.1 * t) for t in range(4)])
+    await drive(world, goal, [(16.0 + t, 24.0 - t, 7.2 - 0.3 * t) for t in range(8)])
     assert len(world.chat.of(task_id, "trigger_fired")) == 1
-    await drive(world, goal, [(20.0, 20.0, 8.0), (21.0, 19.0, 8.0), (22.0, 10.0, 1.0), (23.0, 9.0, 0.5)])
+    # A detour arms it again.
+    await drive(world, goal, [(24.0 + t, 60.0 - t, 18.0 - 0.3 * t) for t in range(40)])
     assert len(world.chat.of(task_id, "trigger_fired")) == 2
 
 

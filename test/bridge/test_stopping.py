@@ -350,8 +350,10 @@ async def test_stop_cancels_everything_whoever_started_it() -> None:
     await take_down(rig)
 
 
-async def test_stop_writes_nothing_before_every_cancel_is_on_the_wire(tmp_path: Path) -> None:
-    """B22: a disk may take half a second, and twenty goals are twenty rows."""
+async def test_stop_writes_nothing_before_every_cancel_is_on_the_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B22: a disk may take half a second, and twenty goals are twenty rows; the trail is on a disk too."""
     file = SqliteFile(tmp_path / "ledger.db")
     rig = make_rig(ledger=SqliteLedger(file))
     rig.port._one_at_a_time = False
@@ -359,6 +361,9 @@ async def test_stop_writes_nothing_before_every_cancel_is_on_the_wire(tmp_path: 
     goals = [(await rig.accepted())[1] for _ in range(20)]
     asked_when_writing: list[int] = []
     file.ride_along(lambda _: asked_when_writing.append(len(rig.port.requests("cancel"))), lambda: None)
+    monkeypatch.setattr(
+        rig.bridge.guard, "stopped", lambda *_: asked_when_writing.append(len(rig.port.requests("cancel")))
+    )
     stopping = asyncio.ensure_future(rig.bridge.stop("the person in the room said so"))
     await settle()
     assert set(asked_when_writing) == {20}
