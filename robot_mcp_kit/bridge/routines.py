@@ -95,7 +95,6 @@ class RoutineRun(Steps):
             raise
         except asyncio.CancelledError:
             ending, code = Ending.CANCELLED, ""
-            self.halted = True
             self._tell_stop(await self._stop_steps())
             raise
         finally:
@@ -144,6 +143,8 @@ class RoutineRun(Steps):
         """The step's task."""
         if self.halted:
             raise StepFailed(skill, HALTED)
+        if self._ctx is not None:
+            self._ctx.raise_if_cancelled()
         self._look_at_steps()
         self._count += 1
         try:
@@ -173,8 +174,6 @@ class RoutineRun(Steps):
     async def stop_step(self) -> None:
         stop = await self._stop_steps()
         if not stop.confirmed:
-            if self._ctx is not None:
-                self._ctx.raise_if_cancelled()
             raise self._not_stopped(stop)
         self.step_id = None
 
@@ -279,10 +278,7 @@ class RoutineRun(Steps):
 
     def abandon(self) -> None:
         """The task ended before its body began, so that nothing else will tell its end."""
-        self.halted = True
-        self._carefully(
-            lambda: self._manager.annotate(self.task_id, NOTHING_SENT_STOP.payload(ended=True)),
-        )
+        self._carefully(lambda: self._manager.annotate(self.task_id, NOTHING_SENT_STOP.payload(ended=True)))
         self._end(Ending.CANCELLED, None)
 
     def _end(self, ending: Ending, code: str | None) -> None:

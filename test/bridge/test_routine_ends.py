@@ -227,6 +227,21 @@ async def test_a_routine_that_hides_its_cancel_is_cancelled_with_its_drive(erran
     assert row.ending is Ending.CANCELLED
 
 
+async def test_a_cancelled_routine_begins_no_step_to_put_things_right(errands: Errands) -> None:
+    """K87 L32: whatever it does with its cancel."""
+
+    async def stubborn(steps: Steps) -> None:
+        try:
+            await steps.rest(60.0)
+        except asyncio.CancelledError:
+            await drive(steps)
+
+    task_id = errands.begin(stubborn)
+    await settle()
+    await errands.cancelled(task_id)
+    assert [info.tool for info in errands.rig.manager.list()] == ["errand"]
+
+
 async def test_a_cancel_while_the_drive_is_being_stopped_waits_for_the_same_stop(errands: Errands) -> None:
     """K94 B21"""
     errands.rig.port.cancel_policy = "agree"
@@ -329,6 +344,25 @@ async def test_a_drive_that_ended_by_itself_is_a_confirmed_end(errands: Errands)
     assert errands.told(task_id)["stop_confirmed"] is True
 
 
+async def test_a_step_that_ended_long_ago_leaves_no_doubt_when_its_record_is_gone(errands: Errands) -> None:
+    """K94: the routine put up with its failure and went on."""
+
+    async def flow(steps: Steps) -> None:
+        with pytest.raises(StepFailed):
+            await steps.do("navigate_to", {"place": "kitchen"})
+        await steps.do("navigate_to", {"place": "kitchen"})
+
+    rig = errands.rig
+    rig.manager.max_finished_retained = 1
+    task_id = await errands.driving(flow)
+    rig.port.goals[0].finish(GoalStatus.ABORTED, nav_result(208))
+    await errands.passes(1)
+    rig.port.goals[1].finish(GoalStatus.SUCCEEDED, nav_result())
+    await settle()
+    info = rig.info(task_id)
+    assert info.state == "succeeded", info.failure
+
+
 async def test_a_drive_replaced_by_the_next_one_leaves_no_doubt(errands: Errands) -> None:
     """K94 B8: the next one answers for both."""
 
@@ -382,6 +416,28 @@ async def test_a_drive_whose_successor_was_refused_is_stopped_too(errands: Erran
     assert rig.port.requests("cancel") == [rig.port.goals[0].goal_id]
     assert rig.info(task_id).state == "succeeded", rig.info(task_id).failure
     assert rig.bridge.running() == []
+
+
+async def test_a_drive_replaced_by_somebody_else_while_the_next_one_was_refused(errands: Errands) -> None:
+    """K94 B10: the next one does not answer for it, because the robot never was its."""
+
+    async def flow(steps: Steps) -> None:
+        await drive(steps)
+        await steps.rest(1.0)
+        await drive(steps)
+        await steps.rest(5.0)
+        await steps.stop_step()
+
+    rig = errands.rig
+    task_id = await errands.driving(flow)
+    rig.port.acceptance.extend(["hold", "reject"])
+    await errands.passes(1)
+    rig.port.other_client_takes_over()
+    rig.port.goals[1].reject()
+    await errands.passes(6)
+    assert [rig.code(errands.step(n).task_id) for n in (0, 1)] == ["ROS_PREEMPTED", "ROS_GOAL_REJECTED"]
+    assert rig.code(task_id) == "ROS_PREEMPTED"
+    assert errands.told(task_id)["stop_confirmed"] is False
 
 
 # -- the end is reached ---------------------------------------------------------------------------

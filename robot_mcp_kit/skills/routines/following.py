@@ -119,7 +119,6 @@ class Follow(Routine):
             await self._look(arguments.object, away_m, chase, steps)
             left_s = arguments.duration_s - (steps.now_s() - began_s)
             await steps.rest(min(LOOK_PERIOD_S, max(0.0, left_s)))
-        self._check_drive(steps)
         await steps.stop_step()
         await steps.tell("measuring")
         return self._judge(arguments, away_m, chase, steps.now_s() - began_s, await self._fresh(steps))
