@@ -215,7 +215,9 @@ class Bridge(Checks):
         port, spec = self._port(skill, spec)
         replaces = self._take_turn(skill, port)
         clearance = self.guard.admit(skill, spec, port.name, requester=requester, arguments=plain)
-        run = GoalRun(skill, spec, port, watching, self._around(skill), tuple(r.task_id for r in replaces))
+        run = GoalRun(
+            skill, spec, port, watching, self._around(skill, parsed), tuple(r.task_id for r in replaces)
+        )
         run.clearance = clearance
         try:
             info = self._manager.start(
@@ -302,7 +304,12 @@ class Bridge(Checks):
             failure = bridge_failure("BRIDGE_LEDGER_UNAVAILABLE", action=row.action, detail=f"{error}.")
             raise task_error(failure) from error
 
-    def _around(self, skill: Skill) -> Surroundings:
+    def _around(self, skill: Skill, arguments: SkillArguments | None = None) -> Surroundings:
+        """``arguments``: of a goal that may still have to be sent."""
+
+        def broken_condition() -> TaskFailure | None:
+            return None if arguments is None else next(iter(self._broken_conditions(skill, arguments)), None)
+
         return Surroundings(
             guard=self.guard,
             ledger=self.ledger,
@@ -314,6 +321,7 @@ class Bridge(Checks):
             clear_way=self._clear_way,
             on_sending=self._on_sending,
             on_refused=self._on_refused,
+            broken_condition=broken_condition,
             world=self.world,
             other_navigation=self._other_navigation,
         )

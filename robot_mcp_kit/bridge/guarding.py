@@ -36,6 +36,8 @@ class GuardedRun(RunCore):
     halted: TaskFailure | None = None
     """Why the motion was stopped, for safety or after too long a time: the task fails with this."""
     _hold: Hold | None = None
+    _has_waited = False
+    """For a person, a turn or another try: the world may have changed since the task began."""
 
     def _be_overdue(self) -> asyncio.Future[None]:
         """Done when a halted goal has not ended within the grace: its task fails then, and is followed on."""
@@ -59,6 +61,7 @@ class GuardedRun(RunCore):
             raise RunFailed(error.failure) from error
         if pending is None:
             return
+        self._has_waited = True
         self._to(RunState.AWAITING_APPROVAL)
         self._emit(self._waiting_words(pending))
         deciding = asyncio.create_task(guard.decided(clearance, pending), name=f"approval of {self.task_id}")

@@ -165,12 +165,19 @@ class GoalRun(EndingRun):
             self._fail("ROS_SERVER_AMBIGUOUS", f"The nodes are {nodes}.", count=len(found))
         return found
 
+    def _check_conditions(self) -> None:
+        """What held when the task began need not hold any more after a wait (L3)."""
+        failure = self._around.broken_condition() if self._has_waited else None
+        if failure is not None:
+            raise RunFailed(failure)
+
     async def _wait_for_turn(self) -> None:
         """Two goals must not move one part of the robot, whatever their action servers think of it."""
         self._to(RunState.WAITING_FOR_TURN)
         in_the_way = self._around.clear_way(self)
         if not in_the_way:
             return
+        self._has_waited = True
         if self.queues:
             waits_for = [run.task_id for run in in_the_way]
             self._emit({"phase": "queued", "goal": self.spec.summary, "waits_for": waits_for})
@@ -188,6 +195,7 @@ class GoalRun(EndingRun):
         """Send the goal; once more, under a new id, only after a definite refusal (case A6)."""
         if await self._send_once():
             return
+        self._has_waited = True
         self._to(RunState.BACKING_OFF)
         delay_s = self._settings.bridge.reject_retry_delay_s
         await first_of(self._clock, self._fault, self._cancel_asked, timeout_s=delay_s)
@@ -226,6 +234,7 @@ class GoalRun(EndingRun):
             permit = await self._get_permit(goal_id)
             # No waiting from here to the sending: what the guard has just seen must still hold.
             servers = self._check_server()
+            self._check_conditions()
             self._write_down_sending(goal_id)
         except BaseException:
             self.port.give_back()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from robot_mcp_kit.bridge.ledger import Ledger
 from robot_mcp_kit.bridge.settings import RunSettings
 from robot_mcp_kit.clock import Clock
+from robot_mcp_kit.models import TaskFailure
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.skills.world import World
 
@@ -37,6 +38,8 @@ class Surroundings:
     """The goal is about to leave: it takes over from other runs of the same action now."""
     on_refused: Callable[[RunCore], None]
     """The server did not take the goal: it took over from nobody."""
+    broken_condition: Callable[[], TaskFailure | None]
+    """The first precondition of the skill that the world breaks now."""
     world: World
     """What sensors tell; asked after a goal's end."""
     other_navigation: Callable[[GoalRun], str | None]

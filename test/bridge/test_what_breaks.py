@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from robot_mcp_kit.bridge.states import Ending, RunState
+from robot_mcp_kit.safety.approvals import Approver
 from robot_mcp_kit.safety.refusals import ESTOP, HELD, safety_failure
 from robot_mcp_kit.skills.base import GoalStatus
+from robot_mcp_kit.skills.conditions import Precondition
 from robot_mcp_kit.skills.world import NoWorld, WorldSnapshot
 from robot_mcp_kit.testing.clock import settle
 
@@ -336,3 +338,30 @@ async def test_a_place_is_given_back_when_leave_is_refused(rig: Rig, monkeypatch
     await settle()
     assert rig.code(info.task_id) == ESTOP
     assert places == ["taken", "given back"]
+
+
+@pytest.mark.parametrize("wait", ["person", "turn"])
+async def test_what_held_when_a_task_began_has_to_hold_when_its_goal_leaves(wait: str) -> None:
+    """L3: a person took two minutes, or an older goal did."""
+    rig = make_rig(policy="queue", approve=wait == "turn")
+    held = [True]
+    still = Precondition(
+        "NOT_THERE", "the way is free", lambda *_: None if held[0] else "It is not.", ("look",)
+    )
+    rig.bridge.skills["navigate_to"].preconditions = (still,)
+    goal = None
+    if wait == "turn":
+        _, goal = await rig.accepted()
+    info = await rig.start()
+    await settle()
+    assert rig.info(info.task_id).state == "running"
+    held[0] = False
+    if goal is not None:
+        goal.finish(GoalStatus.SUCCEEDED, nav_result())
+    else:
+        (pending,) = rig.bridge.guard.desk.pending()
+        rig.bridge.guard.decide(pending.token, True, Approver("ann", "operator"))
+    await rig.clock.advance(1.0)
+    assert rig.code(info.task_id) == "NOT_THERE"
+    assert len(rig.port.requests("send")) == (0 if goal is None else 1)
+    await take_down(rig)
