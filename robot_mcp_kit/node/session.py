@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 ENDPOINT = "robot_mcp_kit.node.endpoint"
 HEAD_START_S = 0.5
 """So long the chat app is told about followed goals before the imports of the endpoint slow that down."""
-_TURNS_TO_BEGIN = 2
 INACTIVE = TaskFailure(
     error_code="BRIDGE_INACTIVE",
     message="The bridge node is not active, so nothing is started. An operator has to activate it.",
@@ -176,9 +175,6 @@ class Session:
             followed = await bridge.adopt()
         except LedgerError as error:
             raise ConfigError(f"parameter ledger_file: {error}") from error
-        # A task's body begins two turns after its adoption. Cancelled before, it would not look for its goal.
-        for _ in range(_TURNS_TO_BEGIN):
-            await asyncio.sleep(0)
         self.follows = True
         if self._stop_asked is not None:
             self.stop(self._stop_asked)

@@ -179,6 +179,47 @@ async def test_a_node_that_cannot_be_configured_says_why_and_can_be_mended(
     assert "skills_file" in reason
 
 
+async def test_a_stop_before_the_node_is_configured_is_kept_for_the_goals_of_before(
+    slow_robot: Any, truth: Any, start_bridge: Callable[..., Any], ros_domain_id: int, tmp_path: Path
+) -> None:
+    """B24, B37: nothing is stopped yet, and the answer says so; later the bridge stops what it adopts."""
+    from std_srvs.srv import Trigger
+
+    ledger = ("--ledger", str(tmp_path / "ledger.db"))
+    killed = start_bridge(*ledger)
+    async with Client(killed.url) as client:
+        known = {s["goal_id"] for s in truth.statuses}
+        task_id = (await client.call_tool("navigate_to", {"place": "kitchen"})).structured_content["task_id"]
+        await asyncio.to_thread(
+            truth.wait_for, lambda: {s["goal_id"] for s in truth.statuses if s["status"] == 2} - known
+        )
+    killed.process.kill()
+    killed.process.wait()
+    bridge = start_bridge(*ledger, "--ros-args", "-p", "autostart:=false", ready=False)
+    assert (await asyncio.to_thread(bridge.process.stdout.readline)).strip() == "bridge unconfigured"
+    operator = Operator()  # made now, it never saw the killed node's service
+    try:
+        said = await asyncio.to_thread(operator.call, Trigger, "/bridge/stop", Trigger.Request())
+        assert not said.success
+        assert "not configured" in said.message
+        assert await asyncio.to_thread(operator.change, CONFIGURE)
+        async with Client(await asyncio.to_thread(_url, bridge.process)) as client:
+            async with asyncio.timeout(BOUND_S):
+                while True:
+                    answer = await client.call_tool("get_task", {"task_id": task_id})
+                    info = json.loads(answer.content[0].text)
+                    if info["state"] != "running":
+                        break
+                    await asyncio.sleep(0.05)
+        assert info["state"] == "cancelled"
+        await asyncio.to_thread(truth.wait_for, lambda: truth.statuses[-1]["status"] == 5)
+        said = await asyncio.to_thread(operator.call, Trigger, "/bridge/stop", Trigger.Request())
+        assert said.success
+    finally:
+        operator.close()
+    assert await asyncio.to_thread(bridge.end) == 0
+
+
 async def test_parameters_carry_descriptions_and_ranges(bridge: Any, operator: Operator) -> None:
     """B35."""
     port = await asyncio.to_thread(operator.describe, "port")
@@ -192,6 +233,7 @@ async def test_two_robots_in_one_graph_are_driven_apart(
     sim: Any, truth: Any, ros_domain_id: int, start_bridge: Callable[..., Any]
 ) -> None:
     """B35: by namespace; the other robot does not notice."""
+    before = len(truth.statuses)
     with SimProcess(domain_id=ros_domain_id, real_time_factor=6.0, namespace="r2"):
         bridge = start_bridge("--namespace", "r2")
         async with Client(bridge.url) as client:
@@ -205,5 +247,5 @@ async def test_two_robots_in_one_graph_are_driven_apart(
                         break
                     await asyncio.sleep(0.05)
         assert info["state"] == "succeeded", info
-    active = [s for s in truth.statuses if s["status"] in (1, 2)]
+    active = [s for s in truth.statuses[before:] if s["status"] in (1, 2)]
     assert not active, "no goal reached the robot without a namespace"
