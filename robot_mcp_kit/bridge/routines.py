@@ -237,7 +237,9 @@ class RoutineRun(Steps):
 
     def _stop_of(self, run: GoalRun) -> Stop:
         info = self._manager.get(run.task_id)
-        if run.state is RunState.PREPARED and (info is None or info.state != "running"):
+        if info is not None and info.state == "running":
+            return Stop(False, "It still runs.")  # its record does not say yet how it ended
+        if run.state is RunState.PREPARED:
             return NOTHING_SENT_STOP  # its task ended before the body began
         told = stopped_run(run, info)
         if told.stop_confirmed and self._moves_for_another(run, info):
@@ -299,10 +301,13 @@ class RoutineRun(Steps):
 
     def _describe_world(self) -> None:
         """What is known of the world at the end goes with the task, so that a replay tells that world."""
-        self._manager.annotate(self.task_id, {"moved": self.moved})
-        facts = self.world.snapshot().facts()
-        if facts:
-            self._manager.annotate(self.task_id, {"world": facts})
+        told: dict[str, Any] = {"moved": self.moved}
+        try:
+            facts = self.world.snapshot().facts()
+            if facts:
+                told["world"] = facts
+        finally:
+            self._manager.annotate(self.task_id, told)
 
     def _write_end(self, ending: Ending, code: str | None) -> None:
         self._ledger.note(self.task_id, Change(state=RunState.ENDED, ending=ending, error_code=code))
