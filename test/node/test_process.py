@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,7 +18,10 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from robot_mcp_kit.bridge.bridge import LAST_ASK_S
+from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.sim.domain import isolated_environment
+from robot_mcp_kit.sqlite_file import SqliteFile
 
 pytestmark = pytest.mark.ros
 BOUND_S = 60.0
@@ -40,6 +46,61 @@ async def test_a_signal_ends_the_node_cleanly_and_stops_the_robot(
     assert code == 0, log
     assert "Traceback" not in log
     await asyncio.to_thread(truth.wait_for, lambda: truth.statuses[-1]["status"] == 5)
+
+
+async def test_an_end_waits_for_neither_the_robot_nor_the_chat_app(
+    slow_robot: Any, truth: Any, start_bridge: Callable[..., Any], tmp_path: Path
+) -> None:
+    """B21, B29: one does not stop and the other does not answer; the record says that nobody saw it stop."""
+    ledger = tmp_path / "ledger.db"
+    slow_robot.faults(ignore_cancel_s=40.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        chat_app = {
+            "RVC_CALLBACK_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/events",
+            "RVC_EVENT_SECRET": "secret",
+        }
+        bridge = start_bridge("--ledger", str(ledger), environment=chat_app)
+        async with Client(bridge.url) as client:
+            started = await client.call_tool("navigate_to", {"place": "kitchen"})
+            task_id = started.structured_content["task_id"]
+            async with asyncio.timeout(BOUND_S):
+                while True:
+                    answer = await client.call_tool("get_task", {"task_id": task_id})
+                    if json.loads(answer.content[0].text)["progress"]:
+                        break  # so that there is an event to deliver
+                    await asyncio.sleep(0.05)
+        code = await asyncio.to_thread(bridge.end)
+    log = bridge.log.read_text()
+    assert code == 0, log
+    assert "Traceback" not in log
+    assert "undelivered; the outbox keeps them" in log
+    with contextlib.closing(SqliteFile(ledger)) as file:
+        saved = SqliteLedger(file).saved_task(task_id)
+    assert saved is not None
+    assert saved.info.state == "cancelled"
+    assert (saved.info.progress or {})["stop_confirmed"] is False
+    slow_robot.faults(ignore_cancel_s=0.0)
+    await asyncio.to_thread(truth.wait_for, lambda: truth.statuses[-1]["status"] == 5)
+
+
+async def test_what_an_end_waits_for_adds_up_to_well_under_five_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B29: the bounds one after the other, and a second for everything else."""
+    from robot_mcp_kit.node import session
+
+    made: dict[str, Any] = {}
+
+    def poster(*_: Any, **options: Any) -> Any:
+        made.update(options)
+        raise RuntimeError("enough seen")
+
+    monkeypatch.setattr(session, "EventPoster", poster)
+    prepared = SimpleNamespace(settings=SimpleNamespace(server_name="robot"), config=None, memory=None)
+    begun = session.Session(SimpleNamespace(), prepared, on_end=lambda _: None)  # type: ignore[arg-type]
+    begun.start()
+    await begun.close()
+    assert session.END_GRACE_S + LAST_ASK_S + made["close_grace_s"] <= 4.0
 
 
 async def test_stdio_serves_a_client_that_starts_the_node(sim: Any, ros_domain_id: int) -> None:
