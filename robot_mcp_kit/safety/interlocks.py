@@ -79,8 +79,11 @@ def field_of(message: Any, path: str) -> Any:
 
 
 def meets(value: Any, condition: Condition) -> bool:
-    """Whether a value is what the condition asks for; never for NaN, and ``true`` is not 1."""
-    plain = value.item() if hasattr(value, "item") and not isinstance(value, str | bytes) else value
+    """Whether a value is what the condition asks for; never for NaN or several values, and ``true`` is not 1."""
+    try:
+        plain = value.item() if hasattr(value, "item") and not isinstance(value, str | bytes) else value
+    except ValueError:  # numpy's way to say that these are several
+        return False
     if isinstance(plain, float) and not math.isfinite(plain):
         return False
     if condition.any_of is not None:

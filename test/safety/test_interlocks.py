@@ -86,7 +86,14 @@ async def test_nothing_heard_yet_is_broken() -> None:
     assert "nothing was heard" in found.reason
 
 
-@pytest.mark.parametrize("value", [True, 0, 1, "False", None, math.nan, []])
+class Several:
+    """As numpy's arrays, of which some fields of ROS messages are made."""
+
+    def item(self) -> float:
+        raise ValueError("can only convert an array of size 1 to a Python scalar")
+
+
+@pytest.mark.parametrize("value", [True, 0, 1, "False", None, math.nan, [], Several()])
 async def test_a_value_that_is_not_exactly_good_is_broken(value: Any) -> None:
     """R23."""
     lock, topic = told()
