@@ -79,7 +79,7 @@ def field_of(message: Any, path: str) -> Any:
 
 
 def meets(value: Any, condition: Condition) -> bool:
-    """Whether a value is what the condition asks for; never for NaN or several values, and ``true`` is not 1."""
+    """Whether a value is what the condition asks for; never NaN or several values, and ``true`` is not 1."""
     try:
         plain = value.item() if hasattr(value, "item") and not isinstance(value, str | bytes) else value
     except ValueError:  # numpy's way to say that these are several
