@@ -39,13 +39,14 @@ class Canceller:
         self._clock = clock
         self._keep = keep
         self._on_refused, self._on_unknown = on_refused, on_unknown
-        self._sends = 0
+        self._sends, self._begun = 0, 0
         self._sent_s = 0.0
         self._reply: CancelReply | None = None
 
     def begin(self, goal_id: UUID) -> None:
         """The first request to a server that should know the goal; what was sent before does not count."""
         self._sends, self._reply = 0, None
+        self._begun += 1
         self.send(goal_id)
 
     def send_early(self, goal_id: UUID) -> None:
@@ -73,13 +74,22 @@ class Canceller:
         """Whether a server that knows the goal has heard of its cancel."""
         return self._reply is not None and self._reply.code != 2
 
+    @property
+    def found_no_goal(self) -> bool:
+        """Whether the last answer was that the goal is not known."""
+        return self._reply is not None and self._reply.code == 2
+
     async def ask(self, goal_id: UUID) -> None:
         """One request and its answer."""
+        begun = self._begun
         try:
-            reply = self._reply = await self._port.cancel_goal(goal_id)
+            reply = await self._port.cancel_goal(goal_id)
         except Exception as error:
             logger.warning("the cancel request to %s failed: %r", self._port.name, error)
             return
+        if reply.code == 2 and begun != self._begun:
+            return  # asked before the server had the goal
+        self._reply = reply
         if reply.code == 3 or (reply.code == 0 and reply.canceling):
             logger.info("%s answered the cancel (code %d)", self._port.name, reply.code)
             return

@@ -128,7 +128,7 @@ class EndingRun(GuardedRun):
         """
         if sending.cancelled() or sending.exception() is not None or not sending.result().accepted:
             return
-        if self.state is RunState.CANCELLING and not self._canceller.answered:
+        if self.state is RunState.CANCELLING and self._canceller.found_no_goal:
             self._canceller.send(goal_id)
         elif self.state is RunState.ENDED:
             logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.bridge.base import CancelReply
 from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.skills.base import GoalStatus
@@ -75,6 +76,53 @@ async def test_a_cancel_whose_acceptance_is_late_goes_out_once_before_and_once_a
     assert progress is not None
     assert progress["stop_confirmed"] is True
     assert "cancel_code" not in progress
+
+
+async def test_a_cancel_is_repeated_although_an_early_one_was_answered(rig: Rig) -> None:
+    """B20: that nobody knew the goal then says nothing of now."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await settle()
+    cancelling = await cancel(rig, info.task_id, 1.0)
+    rig.port.cancel_policy = "silent"
+    goal.accept()
+    await settle()
+    assert rig.port.requests("cancel") == [goal.goal_id] * 2
+    rig.port.cancel_policy = "stop"
+    await rig.clock.advance(2.5)
+    assert rig.port.requests("cancel") == [goal.goal_id] * 3
+    assert goal.result.result().status == GoalStatus.CANCELED
+    await cancelling
+
+
+async def test_the_late_answer_to_an_early_cancel_is_not_told(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B23: it says nothing of the goal that the server took meanwhile."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    await settle()
+    early: asyncio.Future[CancelReply] = asyncio.get_running_loop().create_future()
+
+    async def answers_late(_: Any) -> CancelReply:
+        return await early
+
+    monkeypatch.setattr(rig.port, "cancel_goal", answers_late)
+    cancelling = await cancel(rig, info.task_id, 1.0)
+    monkeypatch.undo()
+    rig.port.cancel_policy = "agree"
+    goal.accept()
+    await settle()
+    early.set_result(CancelReply(code=2, canceling=False))
+    await settle()
+    progress = rig.info(info.task_id).progress
+    assert progress is not None
+    assert "cancel_code" not in progress
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    await cancelling
 
 
 async def test_a_stop_does_not_wait_for_an_acceptance_that_was_lost(rig: Rig) -> None:

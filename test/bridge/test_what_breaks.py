@@ -63,10 +63,11 @@ async def test_when_ros_dies_no_stop_is_claimed_even_where_the_tasks_are_cancell
 
 
 async def test_when_ros_dies_the_tasks_have_failed_before_the_node_ends(rig: Rig) -> None:
-    """B26: told by an event, not called cancelled."""
-    task_id, _ = await rig.accepted()
+    """B26: told by an event, not called cancelled. A last cancel leaves, if it still can."""
+    task_id, goal = await rig.accepted()
     await rig.bridge.lose_ros("ROS_EXECUTOR_DEAD", "The connection is gone.")
     await rig.manager.aclose(1.0)
+    assert rig.port.requests("cancel") == [goal.goal_id]
     assert rig.code(task_id) == "ROS_EXECUTOR_DEAD"
     assert [e.payload["error_code"] for e in rig.events if e.type == "task_failed"] == ["ROS_EXECUTOR_DEAD"]
 
@@ -110,6 +111,17 @@ async def test_a_server_lost_in_the_moment_of_a_cancel_has_confirmed_no_stop(rig
     assert cancelling
     assert rig.info(task_id).state == "cancelled"
     assert _progress(rig, task_id)["stop_confirmed"] is False
+
+
+async def test_a_goal_that_never_left_is_at_rest_whatever_ended_its_task(rig: Rig) -> None:
+    """B21, K94: a fault and a cancel in one moment."""
+    rig.port.die()
+    info = await rig.start()
+    await settle()
+    rig.run(info.task_id).request_cancel("enough")
+    rig.run(info.task_id).fail(safety_failure(ESTOP, "It was latched."))
+    report = await rig.bridge.stop("enough")
+    assert report.all_confirmed
 
 
 async def test_the_end_of_the_bridge_says_that_a_stop_is_not_confirmed(rig: Rig) -> None:
