@@ -1,41 +1,33 @@
-"""The bridge: skills in, tasks out. Starts runs, stops them all, keeps two of them from one robot."""
+"""The bridge: skills in, tasks out. What runs, and how all of it is stopped, is in :mod:`.runs`."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from robot_mcp_kit.bridge.adopting import Adoption
 from robot_mcp_kit.bridge.base import ActionPorts
-from robot_mcp_kit.bridge.checking import Checks, collide
 from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.outcomes import task_error
 from robot_mcp_kit.bridge.plan import plan_to_json
 from robot_mcp_kit.bridge.routines import Routines
 from robot_mcp_kit.bridge.run import GoalRun
-from robot_mcp_kit.bridge.run_core import RunCore
+from robot_mcp_kit.bridge.runs import Runs
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
-from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
 from robot_mcp_kit.bridge.stop_report import (
     StoppedTask,
     StopReport,
-    stop_words,
-    stopped_routine,
-    stopped_run,
 )
 from robot_mcp_kit.bridge.surroundings import Surroundings
-from robot_mcp_kit.bridge.waiting import first_of
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError
 from robot_mcp_kit.failures import failure_from
 from robot_mcp_kit.models import TaskFailure, TaskInfo
 from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.safety.principals import Requester
-from robot_mcp_kit.safety.refusals import ESTOP, safety_failure
 from robot_mcp_kit.skills.arguments import parse_arguments
 from robot_mcp_kit.skills.base import Skill, SkillArguments
 from robot_mcp_kit.skills.bridge_codes import bridge_failure
@@ -53,10 +45,6 @@ __all__ = ["Bridge", "BridgeSettings", "Started", "StopReport", "StoppedTask"]
 logger = logging.getLogger(__name__)
 
 MAX_KEY_CHARS = 200
-LAST_WORDS_S = 2.0
-LAST_ASK_S = 0.2
-"""How long the end waits for answers to the last cancels; an idle server takes 1 to 2 ms."""
-_NAVIGATORS = ("/NavigateToPose", "/NavigateThroughPoses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +62,7 @@ class Started:
     """The request's id in the audit trail; empty for routines, whose steps have their own, and old tasks."""
 
 
-def _stop(run: GoalRun, reason: str) -> None:
-    if run.cancel_requested:
-        run.repeat_cancel()
-    else:
-        run.request_cancel(reason)
-
-
-def _carefully(run: GoalRun, step: Callable[[], object]) -> None:
-    """One run that breaks must not keep a stop from the others."""
-    try:
-        step()
-    except Exception:
-        logger.exception("task %s: broke", run.task_id, extra={"task_id": run.task_id})
-
-
-class Bridge(Checks):
+class Bridge(Runs):
     """Runs goals as tasks. Lives on one event loop: every method is called there.
 
     Args:
@@ -347,172 +320,6 @@ class Bridge(Checks):
         zones = self._config.zones
         adoption = Adoption(self.ledger, self._manager, self._ports, self.skills, zones, self._around, add)
         return await adoption.run()
-
-    # -- stopping ---------------------------------------------------------------------------------
-
-    async def stop(self, reason: str) -> StopReport:
-        """Cancel everything this bridge runs, whoever started it.
-
-        Every cancel request is on its way before anything is awaited; then the confirmations are waited for,
-        about as long as the contract's grace. Takes no lock, needs no approval, may be repeated: unfinished
-        stops are asked for again (B22).
-        """
-        routines = self._routines.halt()
-        runs = self._live_runs()
-        logger.warning("stop (%s): %d running", reason, len(runs))
-        for run in runs:
-            _carefully(run, functools.partial(_stop, run, reason))
-        await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
-        self.guard.stopped(reason, [run.task_id for run in runs])
-        stopping = [*(run.task_id for run in runs), *routines]
-        answers = await asyncio.gather(
-            *(self._manager.cancel(task_id) for task_id in stopping),
-            self._all_ended(runs),  # also those whose tasks have ended before
-            return_exceptions=True,
-        )
-        for task_id, answer in zip(stopping, answers[:-1], strict=True):
-            if isinstance(answer, BaseException):
-                logger.error("task %s: cancelling the task failed: %r", task_id, answer)
-        self._sweep()
-        get = self._manager.get
-        tasks = [
-            *(stopped_run(run, get(run.task_id)) for run in runs),
-            *(stopped_routine(task_id, get(task_id)) for task_id in routines),
-        ]
-        confirmed = all(task.stop_confirmed for task in tasks)
-        return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=stop_words(tasks))
-
-    async def _all_ended(self, runs: list[GoalRun]) -> None:
-        """Wait for the ends of these goals, within the grace of a cancel."""
-        if runs:
-            ends = asyncio.ensure_future(asyncio.wait({run.ended for run in runs}))
-            await first_of(self._clock, ends, timeout_s=self.settings.cancel_grace_s)
-            ends.cancel()
-
-    def _on_estop(self, reason: str) -> None:
-        """Stop whatever runs, at once; the tasks fail as stopped for safety."""
-        failure = safety_failure(ESTOP, f"It was latched for: {reason}.")
-        self._routines.halt()
-        for run in self._live_runs():
-            _carefully(run, functools.partial(run.halt, failure))
-
-    async def lose_ros(self, error_code: str, message: str) -> None:
-        """Fail every running task: the connection to the robot is gone, nothing can be followed. Each goal
-        gets a last cancel, and stays open in the ledger, so that the bridge after this one ends it.
-
-        Returns when the tasks have failed, so that nobody calls them cancelled instead.
-        """
-        failure = TaskFailure(
-            error_code=error_code, message=message, recoverable=False, suggestions=["ask_person"]
-        )
-        tasks = [*self.running(), *self._routines.halt()]
-        for run in self._live_runs():
-            _carefully(run, functools.partial(run.lose_ros, failure))
-        ends = [asyncio.ensure_future(self._manager.wait(task_id)) for task_id in tasks]
-        if ends:
-            _, late = await asyncio.wait(ends, timeout=LAST_WORDS_S)
-            for end in late:
-                end.cancel()
-
-    async def aclose(self) -> None:
-        """Drop what is still followed after its task ended. Cancel the tasks first (``manager.aclose``).
-
-        A goal of which nobody knows whether it was taken, or whether its cancel arrived, gets a last one.
-        """
-        asked = [task for run in self._live_runs() if (task := run.let_go()) is not None]
-        if asked:
-            logger.warning("%d goals have not confirmed their end; asked them once more", len(asked))
-            await asyncio.wait(asked, timeout=LAST_ASK_S)
-        for task in tuple(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
-
-    # -- the runs ---------------------------------------------------------------------------------
-
-    def running(self) -> list[str]:
-        """Ids of the tasks whose goal has not ended, oldest first; also cancelled ones that still stop."""
-        return [run.task_id for run in self._live_runs()]
-
-    def glance(self) -> list[str]:
-        """As :meth:`running`, from any thread: what has ended is left out, and stays where it is."""
-        # A goal of before a restart may move until it was found and has ended, whatever became of its task.
-        return [
-            task_id
-            for task_id, run in list(self._runs.items())
-            if run.state is not RunState.ENDED
-            and not (run.state is RunState.PREPARED and self._ended_unbegun(run))
-        ]
-
-    def _ended_unbegun(self, run: GoalRun) -> bool:
-        """Whether the run's task ended before its body began."""
-        if run.state not in (RunState.PREPARED, RunState.RESUMING):
-            return False
-        info = self._manager.get(run.task_id)
-        return info is None or info.state != "running"
-
-    def _live_runs(self) -> list[GoalRun]:
-        self._sweep()
-        return list(self._runs.values())
-
-    def _sweep(self) -> None:
-        for task_id in self._requesters.keys() - set(self._routines.running()):
-            del self._requesters[task_id]
-        for task_id, run in list(self._runs.items()):
-            if self._ended_unbegun(run):
-                _carefully(run, run.abandon)
-            if run.state is RunState.ENDED:
-                del self._runs[task_id]
-
-    def _clear_way(self, run: GoalRun) -> list[GoalRun]:
-        """Stop older runs that move the same part, and wait for those that stop already; one that has not
-        left does not leave. Only a server that replaces its goals itself gets the new one at once.
-
-        A goal that queues stops nobody: it waits for all of them.
-        """
-        in_the_way = []
-        for older in list(self._runs.values()):
-            if older is run:
-                break
-            if older.state is RunState.ENDED or not collide(run.skill, run.port, older):
-                continue
-            if not run.queues:
-                if older.supersede(run.task_id):
-                    continue
-                if older.port is run.port and run.skill.server_replaces and not older.cancel_requested:
-                    continue
-                older.preempt(run.task_id)
-            in_the_way.append(older)
-        return in_the_way
-
-    def _on_sending(self, run: GoalRun) -> None:
-        """From here on a server that takes one goal at a time ends the older ones for this one."""
-        for older in self._runs.values():
-            if older is run:
-                break
-            if older.port is run.port and older.state is not RunState.ENDED:
-                older.taken_over(run.task_id)
-
-    def _on_refused(self, run: RunCore) -> None:
-        for older in self._runs.values():
-            older.not_taken_over(run.task_id)
-
-    def _other_navigation(self, run: GoalRun) -> str | None:
-        if not run.port.type_name.endswith(_NAVIGATORS):
-            return None
-        for other in self._runs.values():
-            moving = other.state not in NOTHING_SENT and other.state is not RunState.ENDED
-            if moving and other.port is not run.port and other.port.type_name.endswith(_NAVIGATORS):
-                return other.task_id
-        return None
-
-    def _keep(self, task: asyncio.Task[Any]) -> None:
-        self._background.add(task)
-        task.add_done_callback(self._let_go)
-
-    def _let_go(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.debug("%s ended with %r", task.get_name(), task.exception())
 
 
 def _check_key(key: object) -> str | None:

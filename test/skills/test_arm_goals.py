@@ -109,7 +109,7 @@ def test_plan_only_says_that_nothing_moves(robot: Robot) -> None:
 def test_an_impossible_arm_goal_is_refused_with_the_field_and_the_way_out(
     robot: Robot, arguments: dict[str, Any], field: str, hint: str
 ) -> None:
-    """Cases A1, A3, A10, H80; MoveIt itself would clip a joint to its limit or drop a frameless constraint."""
+    """Cases A1, A3, A10, H80; MoveIt would clip a joint to its limit or drop a frameless constraint."""
     refused = robot.refusal("move_arm", **arguments)
     assert refused.field == field
     assert hint in refused.message

@@ -164,7 +164,7 @@ def _objects_at(value: Any, path: Segments) -> Iterator[dict[str, Any]]:
 
 
 def _normalise_rotations(value: Any, schema: JsonSchema, where: str) -> None:
-    """Every rotation in the goal has length 1; one that is far from it was not meant as a rotation (case A1)."""
+    """Every rotation in the goal has length 1; one far from it was not meant as a rotation (case A1)."""
     if isinstance(value, list):
         if schema["items"]["type"] == "object":
             for index, item in enumerate(value):
