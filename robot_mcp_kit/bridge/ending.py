@@ -19,6 +19,7 @@ from robot_mcp_kit.tasks import TaskContext
 
 logger = logging.getLogger(__name__)
 
+PREEMPTED = "ROS_PREEMPTED"
 ORPHAN_WAIT_S = 60.0
 """How long a goal that nobody follows any more is looked for, to be cancelled."""
 BROKEN = "The bridge failed while it followed the goal; do not assume a stop."
@@ -95,7 +96,8 @@ class EndingRun(GuardedRun):
                 self.port.name,
                 extra={"task_id": self.task_id},
             )
-        if self.stop is None and self.may_run:
+        replaced = self.was_accepted and self._failure is not None and self._failure.error_code == PREEMPTED
+        if self.stop is None and (self.may_run or replaced):
             self.stop = Stop(False, BROKEN if self._failure is None else self._failure.message)
         if self.stop is None:
             # The goal had ended on its own before the cancel came.

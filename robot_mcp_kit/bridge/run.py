@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from robot_mcp_kit.bridge.base import GoalResult
-from robot_mcp_kit.bridge.ending import BROKEN, EndingRun
+from robot_mcp_kit.bridge.ending import BROKEN, PREEMPTED, EndingRun
 from robot_mcp_kit.bridge.guarding import OVERTIME
 from robot_mcp_kit.bridge.outcomes import (
     NOTHING_SENT_STOP,
@@ -118,8 +118,8 @@ class GoalRun(EndingRun):
                 self._end(Ending.FAILED, self._failure.error_code)
             elif self._preempted:
                 detail = f"The task {self._takeover.by} took over. {stopped.stop.note}"
-                self._failure = self._bridge_failure("ROS_PREEMPTED", detail)
-                self._end(Ending.FAILED, "ROS_PREEMPTED")
+                self._failure = self._bridge_failure(PREEMPTED, detail)
+                self._end(Ending.FAILED, PREEMPTED)
             else:
                 self._end(Ending.CANCELLED)
         except RunFailed as failed:
@@ -443,7 +443,7 @@ class GoalRun(EndingRun):
         (C22).
         """
         if await self._takeover.happens_within(self._settings.bridge.preemption_window_s):
-            return self._bridge_failure("ROS_PREEMPTED", self._takeover.words())
+            return self._bridge_failure(PREEMPTED, self._takeover.words())
         if self._lane.last is None:
             rival = self._around.other_navigation(self)
             if rival is not None:

@@ -377,3 +377,13 @@ async def test_what_held_when_a_task_began_has_to_hold_when_its_goal_leaves(wait
     assert rig.code(info.task_id) == "NOT_THERE"
     assert len(rig.port.requests("send")) == (0 if goal is None else 1)
     await take_down(rig)
+
+
+async def test_a_goal_replaced_in_the_moment_of_a_cancel_has_confirmed_no_stop(rig: Rig) -> None:
+    """B16 B21: another goal moves the robot now."""
+    task_id, _ = await rig.accepted()
+    rig.port.other_client_takes_over()
+    await rig.run(task_id).ended
+    await rig.manager.cancel(task_id)
+    assert rig.info(task_id).state == "cancelled"
+    assert _progress(rig, task_id)["stop_confirmed"] is False
