@@ -18,8 +18,8 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from robot_mcp_kit.bridge.bridge import LAST_ASK_S
 from robot_mcp_kit.bridge.ledger_sqlite import SqliteLedger
+from robot_mcp_kit.bridge.runs import LAST_ASK_S
 from robot_mcp_kit.sim.domain import isolated_environment
 from robot_mcp_kit.sqlite_file import SqliteFile
 
