@@ -115,8 +115,11 @@ class Session:
             await asyncio.wait({self._task})
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
         if not self._closing.is_set():
-            self._on_end(None if task.cancelled() else task.exception())
+            self._on_end(error)
+        elif error is not None:
+            logger.error("the session did not end in order", exc_info=error)
 
     async def _run(self) -> None:
         settings, config = self.prepared.settings, self.prepared.config

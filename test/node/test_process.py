@@ -84,9 +84,9 @@ async def test_an_end_waits_for_neither_the_robot_nor_the_chat_app(
 
 
 async def test_what_an_end_waits_for_adds_up_to_well_under_five_seconds(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B29: the bounds one after the other, and a second for everything else."""
+    """B29: the bounds one after the other, and a second for everything else. A broken end is told."""
     from robot_mcp_kit.node import session
 
     made: dict[str, Any] = {}
@@ -100,6 +100,7 @@ async def test_what_an_end_waits_for_adds_up_to_well_under_five_seconds(
     begun = session.Session(SimpleNamespace(), prepared, on_end=lambda _: None)  # type: ignore[arg-type]
     begun.start()
     await begun.close()
+    assert "the session did not end in order" in caplog.text
     assert session.END_GRACE_S + LAST_ASK_S + made["close_grace_s"] <= 4.0
 
 
