@@ -13,7 +13,7 @@ from uuid import UUID
 
 from robot_mcp_kit.bridge.base import ActionPort, ActionPorts
 from robot_mcp_kit.bridge.ledger import Change, Ledger, LedgerRow
-from robot_mcp_kit.bridge.outcomes import NOTHING_SENT_STOP, task_error
+from robot_mcp_kit.bridge.outcomes import NOTHING_SENT_STOP, Stop, task_error
 from robot_mcp_kit.bridge.plan import plan_from_json
 from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.run_core import Resumption
@@ -117,22 +117,38 @@ class Adoption:
             if row.action_type == ROUTINE_TYPE:
                 self._give_up(row, saved, _in_the_middle(saved))
             elif after_restart(row.state) is RunState.ENDED and row.state is not RunState.ENDED:
-                self._give_up(row, saved, NOT_SENT)
+                self._give_up(row, saved, NOT_SENT, NOTHING_SENT_STOP)
             elif await self._follow(row, saved):
                 followed.append(row.task_id)
         for stray in self._ledger.tasks_without_goal():
             self._manager.adopt(stray, _failing(_without_goal(stray)))
         return followed
 
-    def _give_up(self, row: LedgerRow, saved: SavedTask | None, detail: str) -> None:
-        """The task ends; there is no goal to follow."""
+    def _give_up(
+        self,
+        row: LedgerRow,
+        saved: SavedTask | None,
+        detail: str,
+        stop: Stop | None = None,
+        *,
+        may_run: bool = False,
+    ) -> None:
+        """The task ends; there is no goal to follow.
+
+        Args:
+            detail: why.
+            stop: of a cancelled task; not confirmed, with ``detail``, if left out.
+            may_run: there may be a goal, which only cannot be asked for here: the row stays open.
+        """
         logger.warning("task %s: not followed after the restart: %s", row.task_id, detail)
         failure = bridge_failure(RESTARTED, action=row.action or row.skill, detail=detail)
         cancelled = saved is not None and saved.cancel_accepted
         if saved is not None and self._manager.get(row.task_id) is None:
             self._manager.adopt(saved, _failing(failure))
         if cancelled:
-            self._manager.annotate(row.task_id, NOTHING_SENT_STOP.payload(ended=True))
+            self._manager.annotate(row.task_id, (stop or Stop(False, detail)).payload(ended=True))
+        if may_run:
+            return
         ending = Ending.CANCELLED if cancelled else Ending.FAILED
         code = None if cancelled else RESTARTED
         self._ledger.note(row.task_id, Change(state=RunState.ENDED, ending=ending, error_code=code))
@@ -143,7 +159,8 @@ class Adoption:
             skill, why = self._skill(row)
             port = await self._port(row)
         except (LookupError, ValueError) as error:
-            self._give_up(row, saved, f"Its goal cannot be asked for any more: {error}. {_UNKNOWN_END}")
+            detail = f"Its goal cannot be asked for any more: {error}. {_UNKNOWN_END}"
+            self._give_up(row, saved, detail, may_run=True)
             return False
         wanted = saved is not None and saved.info.state == "running" and not saved.cancel_accepted
         resumes = Resumption(

@@ -56,6 +56,8 @@ class ActionPort(abc.ABC):
 
     name: str
     type_name: str
+    has_stop_topic: bool = False
+    """A cancel also publishes what stops other goals of the server."""
 
     @abc.abstractmethod
     def server_ready(self) -> bool:
@@ -101,8 +103,11 @@ class ActionPort(abc.ABC):
         """Wait for the terminal result. Never completes when the server dies: guard it with a watchdog."""
 
     @abc.abstractmethod
-    async def cancel_goal(self, goal_id: UUID) -> CancelReply:
-        """Ask the server to cancel that goal. Handed to the ROS side before this first suspends."""
+    async def cancel_goal(self, goal_id: UUID, *, only_this: bool = False) -> CancelReply:
+        """Ask the server to cancel that goal. Handed to the ROS side before this first suspends.
+
+        ``only_this``: without what stops other goals of the server as well (a stop topic).
+        """
 
     @abc.abstractmethod
     def watch(

@@ -10,6 +10,7 @@ from typing import Any
 
 from robot_mcp_kit.bridge.adopting import Adoption
 from robot_mcp_kit.bridge.base import ActionPorts
+from robot_mcp_kit.bridge.hunting import Hunt
 from robot_mcp_kit.bridge.ledger import Ledger, LedgerError, LedgerRow, MemoryLedger, hash_arguments
 from robot_mcp_kit.bridge.outcomes import task_error
 from robot_mcp_kit.bridge.plan import plan_to_json
@@ -109,6 +110,7 @@ class Bridge(Runs):
         self._config = config
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._runs: dict[str, GoalRun] = {}
+        self._hunts: dict[str, Hunt] = {}
         self._routines = Routines(manager, self.ledger, self._begin_step, self._clock)
         self._background: set[asyncio.Task[Any]] = set()
         self._requesters: dict[str, Requester] = {}
@@ -295,6 +297,7 @@ class Bridge(Runs):
             on_sending=self._on_sending,
             on_refused=self._on_refused,
             broken_condition=broken_condition,
+            hunting=self._hunting,
             world=self.world,
             other_navigation=self._other_navigation,
         )

@@ -9,19 +9,18 @@ from typing import Any
 from uuid import UUID
 
 from robot_mcp_kit.bridge.guarding import GuardedRun
+from robot_mcp_kit.bridge.hunting import FOUND, Hunt
+from robot_mcp_kit.bridge.ledger import Change
 from robot_mcp_kit.bridge.outcomes import Stop
 from robot_mcp_kit.bridge.states import NOTHING_SENT, Ending, RunState
 from robot_mcp_kit.bridge.waiting import finish_now
 from robot_mcp_kit.models import TaskFailure
-from robot_mcp_kit.skills.base import GoalStatus
 from robot_mcp_kit.skills.text import nearest
 from robot_mcp_kit.tasks import TaskContext
 
 logger = logging.getLogger(__name__)
 
 PREEMPTED = "ROS_PREEMPTED"
-ORPHAN_WAIT_S = 60.0
-"""How long a goal that nobody follows any more is looked for, to be cancelled."""
 BROKEN = "The bridge failed while it followed the goal; do not assume a stop."
 
 
@@ -31,25 +30,54 @@ class EndingRun(GuardedRun):
     _result: dict[str, Any] | None = None
     _failure: TaskFailure | None = None
     _error: Exception | None = None
+    _error_code: str | None = None
+    _forgotten = False
+    """Its server had the goal and does not know it any more."""
 
     def _end(self, ending: Ending, error_code: str | None = None) -> None:
         self._carefully(lambda: self._lane.close(self._clock.now()))
         self._carefully(self._describe_world)
-        self.ending = ending
+        self.ending, self._error_code = ending, error_code
+        # Written down as ended when that is known, by this bridge or the next one.
+        self._stays_open = self.may_run and not self._forgotten
         self._to(RunState.ENDED, error_code or ending.value, ending=ending, error_code=error_code)
         if not self.ended.done():
             self.ended.set_result(None)
         self._carefully(lambda: self._write_end(ending, error_code))
         if self.goal_id is not None and not self.was_accepted:
             self._carefully(lambda: self._around.on_refused(self))
-        if error_code == "ROS_SERVER_LOST":
-            self._around.keep(asyncio.create_task(self._cancel_when_back()))
-        if self._resumes is not None and not self._goal_seen.done() and self.may_run:
-            self._around.keep(asyncio.create_task(self._cancel_if_it_appears(self._resumes.goal_id)))
+        if self._stays_open:
+            self._carefully(self._hunt)
         if self.stop is not None and self._ctx is None:
             # The body's grace was over before the robot's goal: polling learns it now (B21).
             told = self.stop.payload(ended=True)
             self._carefully(lambda: self._around.annotate(self.task_id, told))
+
+    def _hunt(self) -> None:
+        """Nobody follows the goal any more, and it must not run on with that."""
+        if self.goal_id is None:
+            return
+        hunt = Hunt(
+            self.port,
+            self.goal_id,
+            self._clock,
+            self._around.keep,
+            seen=self.was_accepted or self._goal_seen.done(),
+            is_certain=lambda: self._server.all_know(),
+            on_over=self._hunt_is_over,
+        )
+        self._around.hunting(self, hunt)
+        hunt.begin()
+
+    def _hunt_is_over(self, known: bool) -> None:
+        how = "has ended" if known else "is known by nobody any more"
+        logger.warning("task %s: its goal %s", self.task_id, how, extra={"task_id": self.task_id})
+        self._note(Change(state=RunState.ENDED, ending=self.ending, error_code=self._error_code))
+        if known:
+            self.may_run = False
+            if self.stop is not None:
+                self.stop = Stop(True, FOUND)
+                self._around.annotate(self.task_id, self.stop.payload(ended=True))
 
     def let_go(self) -> asyncio.Task[None] | None:
         """Nobody will follow the goal any more: say that its end is not known, and ask for it once more,
@@ -105,36 +133,13 @@ class EndingRun(GuardedRun):
         told = {} if ended else self._refusal
         finish_now(ctx.progress({**self._lane.last_payload, **told, **self.stop.payload(ended=ended)}))
 
-    async def _cancel_when_back(self) -> None:
-        """A server that was only out of sight may still drive a goal that was reported as failed."""
-        if self.goal_id is not None and await self.port.wait_for_server(ORPHAN_WAIT_S):
-            await self._canceller.ask(self.goal_id)
-
-    async def _cancel_if_it_appears(self, goal_id: UUID) -> None:
-        """A server that took long to decide must not drive a goal that nobody follows any more."""
-
-        def look(status: int) -> None:
-            if status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING):
-                logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
-                self._canceller.send(goal_id)
-
-        watch = self.port.watch(goal_id, on_feedback=lambda _: None, on_status=look)
-        try:
-            await self._clock.sleep(ORPHAN_WAIT_S)
-        finally:
-            watch.close()
-
     def _late_answer(self, sending: asyncio.Task[Any], goal_id: UUID) -> None:
-        """An acceptance that comes after the run gave up, or after a cancel that found no goal: it must not
-        run with nobody to follow it.
-        """
+        """An acceptance that comes after a cancel that found no goal. After the end the hunt has it."""
         if sending.cancelled() or sending.exception() is not None or not sending.result().accepted:
             return
-        if self.state is RunState.CANCELLING and self._canceller.found_no_goal:
-            self._canceller.send(goal_id)
-        elif self.state is RunState.ENDED:
-            logger.warning("task %s: accepted after its end; cancelling the goal", self.task_id)
-            self._canceller.send(goal_id)
+        if self.state is RunState.CANCELLING and not self.was_accepted and not self._canceller.answered:
+            self.was_accepted = True
+            self._canceller.begin(goal_id)
 
     def _what_there_is(self) -> str:
         waited, names = f"Waited {self._settings.server_wait_s:g} s", self._around.action_names()

@@ -128,11 +128,8 @@ class GoalRun(EndingRun):
                 self.stop = Stop(not self.may_run, failed.failure.message)
             self._end(Ending.FAILED, failed.failure.error_code)
         except Exception as error:
-            # A fault of the bridge or of a skill must not leave a goal running that nobody follows.
             logger.exception("task %s: the run broke", self.task_id, extra={"task_id": self.task_id})
             self._error = error
-            if self.goal_id is not None and self.may_run:
-                self._canceller.send(self.goal_id)
             if self.cancel_requested:
                 self.stop = Stop(not self.may_run, BROKEN)
             if self.state is not RunState.ENDED:
@@ -145,6 +142,7 @@ class GoalRun(EndingRun):
     async def _find_server(self) -> None:
         self._check_interrupts()
         self._to(RunState.WAITING_FOR_SERVER)
+        self._has_waited = not self.port.server_ready()
         ready = asyncio.ensure_future(self.port.wait_for_server(self._settings.server_wait_s))
         try:
             await first_of(self._clock, ready, self._fault, self._cancel_asked)
@@ -210,6 +208,7 @@ class GoalRun(EndingRun):
         if self.port.has_place():  # as nearly always: costs no turn of the loop
             await self.port.reserve()
             return
+        self._has_waited = True
         asking = asyncio.ensure_future(self.port.reserve())
         limit_s = self._settings.acceptance_timeout_s
         try:
@@ -309,9 +308,7 @@ class GoalRun(EndingRun):
                     self._fail("ROS_GOAL_REJECTED")
                 self._accepted("accepted late")
                 return
-        # Perhaps lost on the way, perhaps still to arrive. A cancel does no harm, and a late acceptance is
-        # cancelled as well.
-        self._canceller.send(goal_id)
+        # Perhaps lost on the way, perhaps still to arrive: it is hunted from here on.
         self._fail("ROS_GOAL_RESPONSE_TIMEOUT")
 
     async def _resume(self, resumes: Resumption) -> None:
@@ -352,8 +349,6 @@ class GoalRun(EndingRun):
                 if not resumes.maybe_accepted:
                     self._fail("ROS_RESULT_EXPIRED", "The bridge had restarted meanwhile.")
             if self._clock.now() >= give_up_s:
-                # Never arrived, or forgotten. A cancel does no harm, and a late acceptance is cancelled too.
-                self._canceller.send(goal_id)
                 self._fail("ROS_GOAL_RESPONSE_TIMEOUT", "The bridge restarted while it sent the goal.")
             self._question.forget()
             waiting = (self._goal_seen, self._fault, self._cancel_asked)
@@ -397,6 +392,7 @@ class GoalRun(EndingRun):
             raise error
         result = asking.result()
         self.may_run = result.status not in (GoalStatus.SUCCEEDED, GoalStatus.ABORTED, GoalStatus.CANCELED)
+        self._forgotten = result.status == GoalStatus.UNKNOWN and self.was_accepted
         if self._preempted and result.status == GoalStatus.SUCCEEDED:
             return await self._conclude(result)
         if self.cancel_requested:

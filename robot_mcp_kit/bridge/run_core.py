@@ -156,10 +156,13 @@ class RunCore:
         With a goal at the server the request is on the wire in the next loop turn; while the goal's
         acceptance is awaited it is remembered and sent right after it, and once before if that is late.
         """
-        self._preempted = False
-        if self.state is RunState.ENDED or self.cancel_requested:
+        was_preempted, self._preempted = self._preempted, False
+        if self.state is RunState.ENDED:
             return
-        self._cancel(reason)
+        if not self.cancel_requested:
+            self._cancel(reason)
+        elif was_preempted:
+            self._note(Change(cancel_reason=reason))
 
     def _cancel(self, reason: str) -> None:
         logger.info("task %s: cancel requested: %s", self.task_id, reason, extra={"task_id": self.task_id})
@@ -175,15 +178,6 @@ class RunCore:
         """Send the cancel of an unfinished stop once more."""
         if self.state in (RunState.CANCELLING, RunState.SENDING) and self.goal_id is not None:
             self._canceller.send(self.goal_id)
-
-    def lose_ros(self, failure: TaskFailure) -> None:
-        """The connection to ROS died. The goal gets a cancel, if one still leaves, and the next bridge on the
-        ledger looks for it and ends it.
-        """
-        if self.may_run and self.goal_id is not None:
-            self._stays_open = True
-            self._canceller.send(self.goal_id)
-        self.fail(failure)
 
     def fail(self, failure: TaskFailure) -> None:
         """End the run as failed from outside."""
@@ -343,7 +337,7 @@ class RunCore:
     def _note(self, change: Change) -> None:
         try:
             self._around.ledger.note(self.task_id, change)
-        except LedgerError:
+        except Exception:  # a step that is not written down must not keep the next one from being taken
             logger.exception("task %s: the ledger missed a step", self.task_id)
 
     def _to(

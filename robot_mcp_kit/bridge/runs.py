@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from robot_mcp_kit.bridge.checking import Checks, collide
+from robot_mcp_kit.bridge.hunting import Hunt
 from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.run_core import RunCore
 from robot_mcp_kit.bridge.settings import BridgeSettings
 from robot_mcp_kit.bridge.states import NOTHING_SENT, RunState
-from robot_mcp_kit.bridge.stop_report import StopReport, stop_words, stopped_routine, stopped_run
+from robot_mcp_kit.bridge.stop_report import (
+    StopReport,
+    stop_words,
+    stopped_hunt,
+    stopped_routine,
+    stopped_run,
+)
 from robot_mcp_kit.bridge.waiting import first_of
 from robot_mcp_kit.clock import Clock
 from robot_mcp_kit.models import TaskFailure
@@ -52,6 +59,8 @@ class Runs(Checks):
     _manager: TaskManager
     _clock: Clock
     _runs: dict[str, GoalRun]
+    _hunts: dict[str, Hunt]
+    """By task: goals that nobody follows any more and that may still run."""
     _background: set[asyncio.Task[Any]]
     _requesters: dict[str, Requester]
 
@@ -65,16 +74,23 @@ class Runs(Checks):
         stops are asked for again (B22).
         """
         routines = self._routines.halt()
-        runs = self._live_runs()
-        logger.warning("stop (%s): %d running", reason, len(runs))
+        runs, hunts = self._live_runs(), dict(self._hunts)
+        logger.warning("stop (%s): %d running", reason, len(runs) + len(hunts))
         for run in runs:
             _carefully(run, functools.partial(_stop, run, reason))
+        for hunt in hunts.values():
+            hunt.ask()
         await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
-        self.guard.stopped(reason, [run.task_id for run in runs])
+        self.guard.stopped(reason, [*(run.task_id for run in runs), *hunts])
         stopping = [*(run.task_id for run in runs), *routines]
         answers = await asyncio.gather(
             *(self._manager.cancel(task_id) for task_id in stopping),
-            self._all_ended(runs),  # also those whose tasks have ended before
+            self._all_ended(
+                [
+                    *(run.ended for run in runs),
+                    *(hunt.over for hunt in hunts.values() if hunt.is_reachable()),
+                ]
+            ),
             return_exceptions=True,
         )
         for task_id, answer in zip(stopping, answers[:-1], strict=True):
@@ -84,15 +100,16 @@ class Runs(Checks):
         get = self._manager.get
         tasks = [
             *(stopped_run(run, get(run.task_id)) for run in runs),
+            *(stopped_hunt(hunt, task_id, get(task_id)) for task_id, hunt in hunts.items()),
             *(stopped_routine(task_id, get(task_id)) for task_id in routines),
         ]
         confirmed = all(task.stop_confirmed for task in tasks)
         return StopReport(reason=reason, tasks=tasks, all_confirmed=confirmed, message=stop_words(tasks))
 
-    async def _all_ended(self, runs: list[GoalRun]) -> None:
-        """Wait for the ends of these goals, within the grace of a cancel."""
-        if runs:
-            ends = asyncio.ensure_future(asyncio.wait({run.ended for run in runs}))
+    async def _all_ended(self, goals: Sequence[asyncio.Future[Any]]) -> None:
+        """Wait for these ends within the grace of a cancel, whether or not the goals' tasks have ended."""
+        if goals:
+            ends = asyncio.ensure_future(asyncio.wait(set(goals)))
             await first_of(self._clock, ends, timeout_s=self.settings.cancel_grace_s)
             ends.cancel()
 
@@ -102,6 +119,12 @@ class Runs(Checks):
         self._routines.halt()
         for run in self._live_runs():
             _carefully(run, functools.partial(run.halt, failure))
+        for hunt in self._hunts.values():
+            hunt.ask()
+
+    def _hunting(self, run: RunCore, hunt: Hunt) -> None:
+        self._hunts[run.task_id] = hunt
+        hunt.over.add_done_callback(lambda _: self._hunts.pop(run.task_id, None))
 
     async def lose_ros(self, error_code: str, message: str) -> None:
         """Fail every running task: the connection to the robot is gone, nothing can be followed. Each goal
@@ -112,9 +135,10 @@ class Runs(Checks):
         failure = TaskFailure(
             error_code=error_code, message=message, recoverable=False, suggestions=["ask_person"]
         )
+        self.refusing = failure
         tasks = [*self.running(), *self._routines.halt()]
         for run in self._live_runs():
-            _carefully(run, functools.partial(run.lose_ros, failure))
+            run.fail(failure)
         ends = [asyncio.ensure_future(self._manager.wait(task_id)) for task_id in tasks]
         if ends:
             _, late = await asyncio.wait(ends, timeout=LAST_WORDS_S)
@@ -127,6 +151,7 @@ class Runs(Checks):
         A goal of which nobody knows whether it was taken, or whether its cancel arrived, gets a last one.
         """
         asked = [task for run in self._live_runs() if (task := run.let_go()) is not None]
+        asked.extend(hunt.ask() for hunt in self._hunts.values())
         if asked:
             logger.warning("%d goals have not confirmed their end; asked them once more", len(asked))
             await asyncio.wait(asked, timeout=LAST_ASK_S)

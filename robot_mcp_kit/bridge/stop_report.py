@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from robot_mcp_kit.bridge.hunting import FOUND, Hunt
 from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.states import RunState
 from robot_mcp_kit.models import TaskInfo, TaskState
@@ -59,6 +60,24 @@ def stopped_run(run: GoalRun, info: TaskInfo | None) -> StoppedTask:
     state = None if info is None else info.state
     return StoppedTask(
         task_id=run.task_id, tool=run.skill.name, state=state, stop_confirmed=confirmed, note=note
+    )
+
+
+def stopped_hunt(hunt: Hunt, task_id: str, info: TaskInfo | None) -> StoppedTask:
+    """What is known of a goal that outlived its task."""
+    if not hunt.over.done():
+        confirmed = False
+        note = "Its task ended before the goal's end was known. It is cancelled until a server answers."
+    elif hunt.over.result():
+        confirmed, note = True, FOUND
+    else:
+        confirmed, note = False, "No server knows the goal any more; do not assume a stop."
+    return StoppedTask(
+        task_id=task_id,
+        tool="" if info is None else info.tool,
+        state=None if info is None else info.state,
+        stop_confirmed=confirmed,
+        note=note,
     )
 
 

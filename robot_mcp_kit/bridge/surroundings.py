@@ -15,6 +15,7 @@ from robot_mcp_kit.safety.guard import Guard
 from robot_mcp_kit.skills.world import World
 
 if TYPE_CHECKING:
+    from robot_mcp_kit.bridge.hunting import Hunt
     from robot_mcp_kit.bridge.run import GoalRun
     from robot_mcp_kit.bridge.run_core import RunCore
 
@@ -40,6 +41,8 @@ class Surroundings:
     """The server did not take the goal: it took over from nobody."""
     broken_condition: Callable[[], TaskFailure | None]
     """The first precondition of the skill that the world breaks now."""
+    hunting: Callable[[RunCore, Hunt], None]
+    """Nobody follows the run's goal any more, and it may still run."""
     world: World
     """What sensors tell; asked after a goal's end."""
     other_navigation: Callable[[GoalRun], str | None]

@@ -140,6 +140,7 @@ class RosActionPort(ActionPort):
         )
         self._subscriptions = (feedback, status)
         self._stop: tuple[Any, Any] | None = None
+        self.has_stop_topic = stop is not None
         if stop is not None:
             # Made now: a publisher that is made for the stop itself has no subscriber yet.
             message = build_message(load_interface(stop.type), stop.fields)
@@ -229,8 +230,8 @@ class RosActionPort(ActionPort):
             future.set_result(None)
         return future
 
-    async def cancel_goal(self, goal_id: UUID) -> CancelReply:
-        if self._stop is not None:
+    async def cancel_goal(self, goal_id: UUID, *, only_this: bool = False) -> CancelReply:
+        if self._stop is not None and not only_this:
             publisher, message = self._stop
             self.ros.guarded(lambda: publisher.publish(message))()
         request = CancelGoal.Request(goal_info=GoalInfo(goal_id=_goal_id(goal_id)))

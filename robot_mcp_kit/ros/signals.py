@@ -299,7 +299,12 @@ class OutputPort(ActionPort):
         self._results.pop(goal_id, None)
         return result
 
-    async def cancel_goal(self, goal_id: UUID) -> CancelReply:  # noqa: ARG002
+    async def cancel_goal(
+        self,
+        goal_id: UUID,  # noqa: ARG002
+        *,
+        only_this: bool = False,  # noqa: ARG002
+    ) -> CancelReply:
         return CancelReply(code=_REJECTED, canceling=False)
 
     def watch(

@@ -133,6 +133,8 @@ class ScriptedPort(ActionPort):
         self.acceptance: deque[Acceptance | Exception] = deque()
         """What happens to the next goals; when it is used up, goals are accepted."""
         self.cancel_policy: CancelPolicy = "stop"
+        self.stops = 0
+        """Cancels that may stop other goals of the server as well."""
         self.bad_field: GoalFieldError | None = None
         """Raised by :meth:`check_goal`."""
         self.goals: list[ScriptedGoal] = []
@@ -273,7 +275,9 @@ class ScriptedPort(ActionPort):
             return GoalResult(GoalStatus.UNKNOWN, SimpleNamespace(error_code=0, error_msg=""))
         return await asyncio.shield(goal.result)
 
-    async def cancel_goal(self, goal_id: UUID) -> CancelReply:
+    async def cancel_goal(self, goal_id: UUID, *, only_this: bool = False) -> CancelReply:
+        if not only_this:
+            self.stops += 1
         reply = await self._cancel(goal_id)
         return reply if len(self._present) == 1 else CancelReply(code=2, canceling=False)
 

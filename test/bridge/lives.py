@@ -75,9 +75,9 @@ class Line(ActionPort):
         await self._alive()
         return await self.port.get_result(goal_id)
 
-    async def cancel_goal(self, goal_id: UUID) -> CancelReply:
+    async def cancel_goal(self, goal_id: UUID, *, only_this: bool = False) -> CancelReply:
         await self._alive()
-        return await self.port.cancel_goal(goal_id)
+        return await self.port.cancel_goal(goal_id, only_this=only_this)
 
     async def _alive(self) -> None:
         if self.cut:

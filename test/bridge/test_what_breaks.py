@@ -352,10 +352,11 @@ async def test_a_place_is_given_back_when_leave_is_refused(rig: Rig, monkeypatch
     assert places == ["taken", "given back"]
 
 
-@pytest.mark.parametrize("wait", ["person", "turn"])
+@pytest.mark.parametrize("wait", ["person", "turn", "server", "place"])
 async def test_what_held_when_a_task_began_has_to_hold_when_its_goal_leaves(wait: str) -> None:
-    """L3: a person took two minutes, or an older goal did."""
-    rig = make_rig(policy="queue", approve=wait == "turn")
+    """L3: a person took two minutes, or an older goal, or the server."""
+    rig = make_rig(policy="queue", approve=wait != "person")
+    there: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     held = [True]
     still = Precondition(
         "NOT_THERE", "the way is free", lambda *_: None if held[0] else "It is not.", ("look",)
@@ -364,12 +365,25 @@ async def test_what_held_when_a_task_began_has_to_hold_when_its_goal_leaves(wait
     goal = None
     if wait == "turn":
         _, goal = await rig.accepted()
+    elif wait == "server":
+        rig.port.die()
+    elif wait == "place":
+
+        async def reserve() -> None:
+            await there
+
+        rig.port.reserve = reserve  # type: ignore[method-assign]
+        rig.port.has_place = lambda: False  # type: ignore[method-assign]
     info = await rig.start()
     await settle()
     assert rig.info(info.task_id).state == "running"
     held[0] = False
     if goal is not None:
         goal.finish(GoalStatus.SUCCEEDED, nav_result())
+    elif wait == "server":
+        rig.port.come_back()
+    elif wait == "place":
+        there.set_result(None)
     else:
         (pending,) = rig.bridge.guard.desk.pending()
         rig.bridge.guard.decide(pending.token, True, Approver("ann", "operator"))
