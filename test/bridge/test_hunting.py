@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.bridge.base import GoalResult
 from robot_mcp_kit.bridge.hunting import ARRIVAL_S, GIVE_UP_S
 from robot_mcp_kit.bridge.states import RunState
 from robot_mcp_kit.skills.base import GoalStatus
@@ -78,7 +79,7 @@ async def test_the_cancel_of_a_hunted_goal_is_repeated_until_it_is_answered(rig:
 async def test_a_stop_tells_of_a_goal_that_outlived_its_task_and_asks_it(rig: Rig) -> None:
     """B22: never "nothing was running" while something may."""
     task_id, goal = await _lost(rig)
-    report = await _stop(rig)
+    report = await asyncio.wait_for(rig.bridge.stop("enough"), 10.0)  # waits for no answer that cannot come
     assert [(task.task_id, task.stop_confirmed) for task in report.tasks] == [(task_id, False)]
     assert not report.all_confirmed
     rig.port.cancel_policy = "reject"
@@ -158,14 +159,82 @@ async def test_a_goal_that_never_arrived_is_looked_for_for_a_minute_and_stops_no
     await rig.port.next_goal()
     await rig.clock.advance(16.0)
     assert rig.code(info.task_id) == "ROS_GOAL_RESPONSE_TIMEOUT"
-    stops = rig.port.stops
     newer, goal = await rig.accepted()
     await rig.clock.advance(ARRIVAL_S + 5.0)
-    assert rig.port.stops == stops
+    assert rig.port.stops == 0
     assert rig.info(newer).state == "running"
     goal.finish(GoalStatus.SUCCEEDED, nav_result())
     await settle()
     assert (await _stop(rig)).tasks == []
+
+
+async def test_a_hunted_goal_that_has_ended_by_itself_is_over(rig: Rig) -> None:
+    """B23: cancel code 3; its status went by unseen."""
+    task_id, goal = await _lost(rig)
+    goal.result.set_result(GoalResult(GoalStatus.SUCCEEDED, nav_result()))
+    rig.port.come_back(remembers=True)
+    await settle()
+    assert (await _stop(rig)).tasks == []
+    row = rig.ledger.get(task_id)
+    assert row is not None
+    assert row.state is RunState.ENDED
+
+
+async def test_one_server_of_two_does_not_speak_for_a_hunted_goal(rig: Rig) -> None:
+    """B5 B26: the other one may have it."""
+    task_id, goal = await _lost(rig)
+    rig.port.cancel_policy = "reject"
+    rig.port.come_back(remembers=True)
+    rig.port.join()
+    await rig.clock.advance(10.0)
+    assert [task.task_id for task in (await _stop(rig)).tasks] == [task_id]
+    rig.port.leave()
+    rig.port.cancel_policy = "stop"
+    await rig.clock.advance(3.0)
+    assert goal.result.result().status == GoalStatus.CANCELED
+
+
+async def test_a_goal_that_its_server_has_forgotten_is_not_hunted(rig: Rig) -> None:
+    """B26: it was made anew at once, and runs nothing of before."""
+    task_id, _ = await rig.accepted()
+    rig.port.die()
+    await rig.clock.advance(3.0)
+    rig.port.come_back()
+    await rig.clock.advance(3.0)
+    assert rig.code(task_id) == "ROS_RESULT_EXPIRED"
+    assert rig.port.requests("cancel") == []
+    assert (await _stop(rig)).tasks == []
+
+
+async def test_a_stop_that_was_not_confirmed_is_told_when_the_hunt_confirms_it(rig: Rig) -> None:
+    """B21 K94."""
+    task_id, _ = await rig.accepted()
+    rig.port.cancel_policy = "agree"
+    cancelling = asyncio.ensure_future(rig.manager.cancel(task_id))
+    await rig.clock.advance(1.0)
+    rig.port.die()
+    await rig.clock.advance(12.0)
+    await cancelling
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is False
+    rig.port.cancel_policy = "stop"
+    rig.port.come_back(remembers=True)
+    await rig.clock.advance(3.0)
+    progress = rig.info(task_id).progress
+    assert progress is not None
+    assert progress["stop_confirmed"] is True
+
+
+async def test_the_end_of_the_bridge_asks_for_what_it_hunts(rig: Rig) -> None:
+    """B29."""
+    await _lost(rig)
+    rig.port.cancel_policy = "reject"
+    rig.port.come_back(remembers=True)
+    await rig.clock.advance(0.5)
+    asked = len(rig.port.requests("cancel"))
+    await rig.bridge.aclose()
+    assert len(rig.port.requests("cancel")) == asked + 1
 
 
 # -- restarts -------------------------------------------------------------------------------------

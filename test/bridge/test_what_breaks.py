@@ -256,6 +256,22 @@ async def test_an_emergency_stop_ends_the_task_of_a_goal_that_already_makes_way(
     assert rig.bridge.running() == [task_id], "and the goal is followed on"
 
 
+async def test_a_goal_that_makes_way_and_is_then_cancelled_is_written_down_as_cancelled(rig: Rig) -> None:
+    """B24: after a crash its end is the caller's cancel, not the other task's."""
+    task_id, goal = await rig.accepted()
+    rig.port.cancel_policy = "agree"
+    rig.run(task_id).preempt("other-123456")
+    await settle()
+    cancelling = asyncio.ensure_future(rig.manager.cancel(task_id))
+    await settle()
+    row = rig.ledger.get(task_id)
+    assert row is not None
+    assert row.cancel_reason == "the task was cancelled"
+    goal.finish(GoalStatus.CANCELED)
+    await settle()
+    await cancelling
+
+
 # -- goals that were not taken --------------------------------------------------------------------
 
 
