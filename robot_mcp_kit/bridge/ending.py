@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from robot_mcp_kit.bridge.careful import carefully
 from robot_mcp_kit.bridge.guarding import GuardedRun
 from robot_mcp_kit.bridge.hunting import FOUND, Hunt
 from robot_mcp_kit.bridge.ledger import Change
@@ -95,12 +96,7 @@ class EndingRun(GuardedRun):
         return Stop(False, str(said))
 
     def _carefully(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception:
-            logger.exception(
-                "task %s: a step of its end failed", self.task_id, extra={"task_id": self.task_id}
-            )
+        carefully(self.task_id, step)
 
     def _describe_world(self) -> None:
         """What is known of the world at the end goes with the task, so that a replay tells that world (L4,

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from robot_mcp_kit.bridge.careful import carefully
 from robot_mcp_kit.bridge.ledger import Change, Ledger, LedgerError, LedgerRow
 from robot_mcp_kit.bridge.outcomes import NOTHING_SENT_STOP, Stop, task_error
 from robot_mcp_kit.bridge.run import GoalRun
@@ -292,12 +293,7 @@ class RoutineRun(Steps):
             self._on_end(self)
 
     def _carefully(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception:
-            logger.exception(
-                "task %s: a step of its end failed", self.task_id, extra={"task_id": self.task_id}
-            )
+        carefully(self.task_id, step)
 
     def _describe_world(self) -> None:
         """What is known of the world at the end goes with the task, so that a replay tells that world."""

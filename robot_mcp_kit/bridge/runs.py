@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from robot_mcp_kit.bridge.careful import carefully
 from robot_mcp_kit.bridge.checking import Checks, collide
 from robot_mcp_kit.bridge.hunting import Hunt
 from robot_mcp_kit.bridge.run import GoalRun
@@ -44,14 +45,6 @@ def _stop(run: GoalRun, reason: str) -> None:
         run.request_cancel(reason)
 
 
-def _carefully(run: GoalRun, step: Callable[[], object]) -> None:
-    """One run that breaks must not keep a stop from the others."""
-    try:
-        step()
-    except Exception:
-        logger.exception("task %s: broke", run.task_id, extra={"task_id": run.task_id})
-
-
 class Runs(Checks):
     """The part of a bridge that holds what runs. See :class:`robot_mcp_kit.bridge.bridge.Bridge`."""
 
@@ -77,7 +70,7 @@ class Runs(Checks):
         runs, hunts = self._live_runs(), dict(self._hunts)
         logger.warning("stop (%s): %d running", reason, len(runs) + len(hunts))
         for run in runs:
-            _carefully(run, functools.partial(_stop, run, reason))
+            carefully(run.task_id, functools.partial(_stop, run, reason))
         for hunt in hunts.values():
             hunt.ask()
         await asyncio.sleep(0)  # the requests are on the wire; files may take their time now
@@ -118,7 +111,7 @@ class Runs(Checks):
         failure = safety_failure(ESTOP, f"It was latched for: {reason}.")
         self._routines.halt()
         for run in self._live_runs():
-            _carefully(run, functools.partial(run.halt, failure))
+            carefully(run.task_id, functools.partial(run.halt, failure))
         for hunt in self._hunts.values():
             hunt.ask()
 
@@ -191,7 +184,7 @@ class Runs(Checks):
             del self._requesters[task_id]
         for task_id, run in list(self._runs.items()):
             if self._ended_unbegun(run):
-                _carefully(run, run.abandon)
+                carefully(run.task_id, run.abandon)
             if run.state is RunState.ENDED:
                 del self._runs[task_id]
 
