@@ -262,6 +262,7 @@ class GoalRun(EndingRun):
             return True
         error = error_of(sending)
         if isinstance(error, GoalFieldError):
+            self.may_run = False  # it could not even be built
             self._fail("ROS_INVALID_GOAL", f"{error}.")
         if error is not None:
             await self._search(goal_id, None, f"sending failed: {error!r}")

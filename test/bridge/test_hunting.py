@@ -13,6 +13,7 @@ import pytest
 from robot_mcp_kit.bridge.base import GoalResult
 from robot_mcp_kit.bridge.hunting import ARRIVAL_S, GIVE_UP_S
 from robot_mcp_kit.bridge.states import RunState
+from robot_mcp_kit.errors import GoalFieldError
 from robot_mcp_kit.skills.base import GoalStatus
 from robot_mcp_kit.testing.clock import settle
 
@@ -362,3 +363,16 @@ async def test_a_cancelled_goal_that_cannot_be_asked_for_any_more_claims_no_stop
     await world.pass_time(3.0)
     assert goal.result.result().status == GoalStatus.CANCELED
     cancelling.cancel()
+
+
+async def test_a_goal_that_could_not_be_built_is_not_hunted(rig: Rig) -> None:
+    """B7: it has never left."""
+    rig.port.acceptance.append(GoalFieldError("pose.position.x", "must be a number"))
+    info = await rig.start()
+    await settle()
+    assert rig.code(info.task_id) == "ROS_INVALID_GOAL"
+    await rig.clock.advance(3.0)
+    assert rig.port.requests("cancel") == []
+    row = rig.ledger.get(info.task_id)
+    assert row is not None
+    assert row.state is RunState.ENDED
