@@ -12,6 +12,7 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
+from robot_mcp_kit.ros.shared_memory import remove_unfinished_ports
 from robot_mcp_kit.ros.thread import RosThread
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class RosSide:
     """
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
+        remove_unfinished_ports()
         self.context = rclpy.Context()
         # The event loop handles signals: rclpy's own handler would tear the context down before running goals
         # are cancelled and events flushed (rclpy#1390).
