@@ -14,8 +14,8 @@ from robot_mcp_kit.sim.domain import reserved_domain
 from tools import warm_start
 
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-# Tests kill processes at any moment. One that is killed while it makes a file in shared memory leaves Fast DDS
-# waiting for that file for ever, in whichever process comes next. Demos, benches and soaks use shared memory.
+# Tests kill processes at any moment. One that is killed while it makes a file in shared memory leaves Fast
+# DDS waiting for that file for ever, in whichever process comes next. Demos, benches and soaks use it.
 os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
 if not os.environ.get("AMENT_PREFIX_PATH") and (Path(sys.prefix) / "share/ament_index").is_dir():
     os.environ["AMENT_PREFIX_PATH"] = sys.prefix

@@ -1,8 +1,8 @@
 """What a killed process can leave in shared memory that no later one gets past.
 
-Fast DDS makes a file for each port of a domain. A process that is killed between making the file and filling it
-leaves an empty one, and every process that opens it waits for ever inside ``rclpy.init`` (seen on Kilted: a
-restart after ``kill -9`` that never came up).
+Fast DDS makes a file for each port of a domain. A process that is killed between making the file and filling
+it leaves an empty one, and every process that opens it waits for ever where it makes its first node (seen on
+Kilted).
 """
 
 from __future__ import annotations

@@ -63,11 +63,8 @@ def unfinished(ros_domain_id: int) -> Iterator[None]:
 def test_a_process_starts_over_what_a_killed_one_left_unfinished(
     unfinished: None, ros_domain_id: int
 ) -> None:
-    """Case E47: without the removal it would wait in ``rclpy.init`` until it is killed itself."""
+    """Case E47: without the removal it would wait until it is killed itself."""
     environment = {**isolated_environment(ros_domain_id), "FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}
-    code = (
-        "from robot_mcp_kit.ros.side import RosSide; side = RosSide(); print('up', flush=True); side.close()"
-    )
     done = subprocess.run(
         [sys.executable, "-c", START], env=environment, capture_output=True, text=True, timeout=60
     )
