@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 MEASURE_BOUND_S = 2.0
 """How long to wait for a fresh reading after a goal's end; below the grace of a cancel."""
-SEEN = "seen at the server"
+SEEN, RESULT_THERE = "seen at the server", "its result is there"
 FAULT_WINDOW_S = 1.0
 
 
@@ -301,7 +301,7 @@ class GoalRun(EndingRun):
                 self._accepted(SEEN)
                 return
             if got is asking and asking.result().status != GoalStatus.UNKNOWN:
-                self._accepted("its result is there")
+                self._accepted(RESULT_THERE)
                 return
             if sending is not None and got is sending:
                 if not sending.result().accepted:
@@ -345,18 +345,21 @@ class GoalRun(EndingRun):
             # The status topic may be late, for seconds: that a goal is not in it says nothing.
             if error_of(asking) is None:
                 if asking.result().status != GoalStatus.UNKNOWN:
-                    self._accepted("its result is there")
+                    self._accepted(RESULT_THERE)
                     return
                 if not resumes.maybe_accepted:
                     self._fail("ROS_RESULT_EXPIRED", "The bridge had restarted meanwhile.")
             if self._clock.now() >= give_up_s:
                 self._fail("ROS_GOAL_RESPONSE_TIMEOUT", "The bridge restarted while it sent the goal.")
-            self._question.forget()
+            pass
             waiting = (self._goal_seen, self._fault, self._cancel_asked)
             await first_of(self._clock, *waiting, timeout_s=bridge.watch_period_s)
 
     def _accepted(self, how: str) -> None:
         self.was_accepted = True
+        if how != RESULT_THERE:
+            # Asked before the server had the goal, its answer may be that it does not know it.
+            self._question.forget()
         self._to(RunState.EXECUTING, how)
         if self.cancel_requested:
             self._begin_cancelling()

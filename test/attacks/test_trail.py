@@ -16,6 +16,7 @@ import pytest
 from robot_mcp_kit.safety.assemble import STANDING_FOLDER, write_standing
 from robot_mcp_kit.safety.standing import DEMO_KEY, sign
 from robot_mcp_kit.skills.config.safety import StandingApprovalSection
+from robot_mcp_kit.testing import assert_eventually
 
 from .conftest import Attacked
 from .rig import (
@@ -122,6 +123,7 @@ async def test_a_full_disk_moves_nothing(attacked: Attacked, probe: Probe) -> No
         assert code_of(await rig.session.call("spin", angle_rad=0.3)) == "SAFETY_AUDIT_UNAVAILABLE"
         assert code_of(await rig.session.call("stop")) == "answered"
         assert code_of(await rig.session.call("wait", duration_s=0.2)) == "task"
+        await assert_eventually(lambda: probe.actuations() == before + 1)
         bridge = rig.bridge
     assert cli(bridge, "audit", "verify").returncode == 0
     async with attacked() as rig:

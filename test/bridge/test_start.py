@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.bridge.base import GoalResult
 from robot_mcp_kit.bridge.ledger import Change, LedgerError, LedgerRow, MemoryLedger
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, GoalFieldError, TaskError
@@ -276,6 +277,32 @@ async def test_a_lost_acceptance_is_looked_for_and_never_sent_again(rig: Rig, se
     await settle()
     assert rig.info(info.task_id).state == "succeeded"
     assert rig.port.requests("send") == [goal.goal_id]
+
+
+async def test_an_answer_from_before_the_server_had_the_goal_does_not_end_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B3 B24: asked too early, the server says that it does not know the goal; then it takes it."""
+    rig.port.acceptance.append("hold")
+    info = await rig.start()
+    goal = await rig.port.next_goal()
+    early: asyncio.Future[GoalResult] = asyncio.get_running_loop().create_future()
+
+    async def answers_late(_: Any) -> GoalResult:
+        return await early
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.port, "get_result", answers_late)
+        await rig.clock.advance(10.1)
+        assert rig.run(info.task_id).state is RunState.SEARCHING
+    early.set_result(GoalResult(GoalStatus.UNKNOWN, nav_result()))
+    goal.take_without_answer()
+    await rig.clock.advance(1.0)
+    assert rig.run(info.task_id).state is RunState.EXECUTING
+    goal.feedback(nav_feedback(2.0, 3.0, 6.0, x_m=10.0))
+    goal.finish(GoalStatus.SUCCEEDED, nav_result())
+    await settle()
+    assert rig.info(info.task_id).state == "succeeded"
 
 
 async def test_a_lost_acceptance_whose_result_is_there_already_ends_right(rig: Rig) -> None:
