@@ -351,6 +351,7 @@ class GoalRun(EndingRun):
                     self._fail("ROS_RESULT_EXPIRED", "The bridge had restarted meanwhile.")
             if self._clock.now() >= give_up_s:
                 self._fail("ROS_GOAL_RESPONSE_TIMEOUT", "The bridge restarted while it sent the goal.")
+            self._question.forget()
             waiting = (self._goal_seen, self._fault, self._cancel_asked)
             await first_of(self._clock, *waiting, timeout_s=bridge.watch_period_s)
 
