@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from robot_mcp_kit.bridge.base import GoalResult
 from robot_mcp_kit.bridge.states import Ending, RunState
 from robot_mcp_kit.errors import ArgumentError, TaskError
 from robot_mcp_kit.models import TaskFailure
@@ -198,6 +199,23 @@ async def test_a_goal_that_never_arrived_is_given_up_and_stopped_should_it_appea
     await settle()
     assert len(world.port.requests("cancel")) == 2
     assert goal.result.done()
+    assert world.port.requests("send") == [goal.goal_id]
+
+
+async def test_a_goal_that_came_and_ended_unseen_is_found_by_asking_again(world: World) -> None:
+    """B24: the first answers were that it is not known, and its status never arrived."""
+    life = world.begin()
+    world.port.acceptance.append("hold")
+    info = await life.bridge.start("navigate_to", KITCHEN)
+    goal = await world.port.next_goal()
+    await settle()
+    after = await world.adopted()
+    await world.pass_time(2.0)
+    assert after.info(info.task_id).state == "running"
+    goal.accepted = True
+    goal.result.set_result(GoalResult(GoalStatus.ABORTED, nav_result(208)))
+    await world.pass_time(2.0)
+    assert after.code(info.task_id) == "NAV2_NO_PATH"
     assert world.port.requests("send") == [goal.goal_id]
 
 
