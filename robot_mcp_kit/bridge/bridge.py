@@ -18,10 +18,7 @@ from robot_mcp_kit.bridge.routines import Routines
 from robot_mcp_kit.bridge.run import GoalRun
 from robot_mcp_kit.bridge.runs import Runs
 from robot_mcp_kit.bridge.settings import BridgeSettings, RunSettings
-from robot_mcp_kit.bridge.stop_report import (
-    StoppedTask,
-    StopReport,
-)
+from robot_mcp_kit.bridge.stop_report import StoppedTask, StopReport
 from robot_mcp_kit.bridge.surroundings import Surroundings
 from robot_mcp_kit.clock import Clock, SystemClock
 from robot_mcp_kit.errors import ArgumentError

@@ -74,11 +74,6 @@ class Canceller:
         """Whether a server that knows the goal has heard of its cancel."""
         return self._reply is not None and self._reply.code != 2
 
-    @property
-    def found_no_goal(self) -> bool:
-        """Whether the last answer was that the goal is not known."""
-        return self._reply is not None and self._reply.code == 2
-
     async def ask(self, goal_id: UUID) -> None:
         """One request and its answer."""
         begun = self._begun
